@@ -1,4 +1,4 @@
-/** What a bill comes to, line by line (decisions B5, E1). All amounts in kobo. */
+/** The lines and the total of a bill (decisions B5, E1). All amounts in kobo. */
 
 export const LINE_TYPES = ["plan", "overage", "proration", "installment", "one_off"] as const
 
@@ -10,7 +10,7 @@ export interface Line {
   readonly amount: number
 }
 
-/** Units reported for the closed period, and what one costs now (decision E1). */
+/** The units reported for the closed period, and the current price of one (decision E1). */
 export interface Usage {
   readonly units: number
   readonly unitKobo: number
@@ -18,28 +18,28 @@ export interface Usage {
 
 export const NO_USAGE: Usage = { units: 0, unitKobo: 0 }
 
-/** A total under this makes no charge (decision E2): rails refuse smaller amounts. */
+/** A smaller total is not charged (decision E2): rails refuse smaller amounts. */
 export const MIN_CHARGE_KOBO = 100
 
-/** ₦999,999,999.99: the largest amount anywhere, also of a product (decision B4). */
+/** ₦999,999,999.99: the largest amount everywhere, including products (decision B4). */
 export const MAX_AMOUNT_KOBO = 99_999_999_999
 
 /**
- * `part` in `whole` of an amount, rounded half away from zero (decisions B5, E11). In whole numbers: the product of kobo and
- * milliseconds is larger than a number holds exactly.
+ * Computes an amount times `part` / `whole`, rounded half away from zero (decisions B5, E11). Uses BigInt: the product of kobo and
+ * milliseconds exceeds the exact integers of a number.
  */
 export const shareOf = (kobo: number, part: number, whole: number): number =>
   Math.sign(kobo) * Number((2n * BigInt(Math.abs(kobo)) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)))
 
-/** The units of a closed period, in arrears; none where there is nothing to pay. At most `mostKobo` (decision E23). */
+/** The line for the units of a closed period, in arrears, at most `mostKobo` (decision E23); no line if nothing is due. */
 export const overageLines = ({ units, unitKobo }: Usage, mostKobo = MAX_AMOUNT_KOBO): ReadonlyArray<Line> => {
   const amount = Math.min(units * unitKobo, mostKobo)
   return amount === 0 ? [] : [{ type: "overage", description: "Usage", quantity: units, unit_amount: unitKobo, amount }]
 }
 
 /**
- * The lines of one period's bill: the plan in advance, less what is credited for time that a pause left unused; the units
- * of the closed period in arrears.
+ * The lines of one period's bill: the plan in advance, minus the credit for time unused because of a pause; the units of the closed period
+ * in arrears.
  */
 export const periodLines = (priceKobo: number, quantity: number, usage: Usage, creditKobo = 0): ReadonlyArray<Line> => {
   const plan = priceKobo * quantity
@@ -54,13 +54,13 @@ export const periodLines = (priceKobo: number, quantity: number, usage: Usage, c
       amount: -credit,
     },
   ]
-  // A rate that was raised after the units were reported must not make a bill that cannot be charged (decision E23).
+  // If the rate was raised after the units were reported, the bill must still be small enough to charge (decision E23).
   return [...lines.filter(({ amount }) => amount !== 0), ...overageLines(usage, MAX_AMOUNT_KOBO - plan + credit)]
 }
 
 export const totalOf = (lines: ReadonlyArray<{ readonly amount: number }>): number =>
   lines.reduce((sum, { amount }) => sum + amount, 0)
 
-/** What a bill credits for time that a pause left unused. */
+/** The credit of a bill for time unused because of a pause. */
 export const creditedIn = (lines: ReadonlyArray<Line>): number =>
   lines.reduce((sum, { type, amount }) => (type === "proration" ? sum - amount : sum), 0)

@@ -5,10 +5,10 @@ export const BILLING_CYCLES = ["daily", "weekly", "monthly", "quarterly", "per_d
 export type BillingCycle = (typeof BILLING_CYCLES)[number]
 
 const CYCLE_DAYS = { daily: 1, weekly: 7 } as const
-/** A delivery plan has no calendar: a month is its informational horizon (decision D8). */
+/** A delivery plan has no calendar: its period of one month is only informational (decision D8). */
 const CYCLE_MONTHS = { monthly: 1, quarterly: 3, per_delivery: 1 } as const
 
-/** `instant` moved by whole calendar months in UTC; a day that the month lacks falls on the month's last day. */
+/** Moves `instant` by whole calendar months in UTC. If the month lacks the day, the result is the month's last day. */
 export const addMonths = (instant: number, months: number): number => {
   const date = new Date(instant)
   const day = date.getUTCDate()

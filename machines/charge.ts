@@ -1,7 +1,7 @@
 /**
- * One attempt at a rail (decisions F1, F2): pending until the rail's word is known, then succeeded or failed, once.
- * A rail that does not answer is asked about the reference again and again; it is never sent a second attempt. The same attempt is sent
- * again, once, where the process that sent it died and the rail does not know it (decision P9): a rail refuses a reference that it has.
+ * A charge is one attempt at a rail (decisions F1, F2): pending until the rail's result is known, then succeeded or failed, once.
+ * If a rail does not answer, it is asked about the reference repeatedly; no second attempt is sent. The same attempt is sent again, once, if
+ * the process that sent it died and the rail does not know it (decision P9): a rail refuses a reference that it already has.
  */
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
@@ -12,26 +12,26 @@ export const CHARGE_STATUSES = ["pending", "succeeded", "failed"] as const
 /** The rail's own page, on which the buyer pays (decision P6). */
 export interface RailPage {
   readonly openedAt: number
-  /** The buyer has come back from it. */
+  /** The buyer has returned from it. */
   readonly returned: boolean
-  /** When that was, last; absent in journals from before it was noted, when a page on which nothing was found was given up at once. */
+  /** The last return; absent in old journals, where a page without a payment was given up immediately. */
   readonly returnedAt?: number
 }
 
 export interface ChargeContext {
-  /** When the attempt went out, or when a call that took its time ended without an answer: questions are timed from it. */
+  /** When the attempt was sent, or when a long call ended without an answer: the times of questions count from it. */
   readonly sentAt: number
   readonly asks: number
-  /** How often the rail said that it knows no such reference. */
+  /** How often the rail answered that it does not know the reference. */
   readonly notFound: number
-  /** When the rail said it would know; null: the usual question times. */
+  /** When the rail promised a result; null: the usual question times. */
   readonly knownAt: number | null
-  /** Why the rail did not take the attempt, such as too many at once: what it fails for once the rail knows of none. */
+  /** Why the rail did not accept the attempt (too many requests, for example): the failure code if the rail does not know it. */
   readonly refusedFor: string | null
-  /** null: it is not made on a page of the rail's. */
+  /** null: no page of the rail is used. */
   readonly page: RailPage | null
   /**
-   * Whether it is sent again where the rail does not know it (decision P9). `possible`: its process died over the call; `made`: it was sent
+   * Whether it is sent again if the rail does not know it (decision P9). `possible`: its process died during the call; `made`: it was sent
    * again; null: its call ended, so that the rail's answers count.
    */
   readonly resend: "possible" | "made" | null
@@ -41,8 +41,8 @@ export type ChargeAnswer =
   | { readonly type: "rail.succeeded"; readonly at: number }
   | { readonly type: "rail.failed"; readonly at: number; readonly code: string; readonly message: string | null }
   /**
-   * Still working on it, or silent. `endedAt`: when a call that took its time ended without an answer. `ongoing`: the buyer is still to do
-   * something on the rail's page. `lost`: the process that called died before it wrote the answer.
+   * The rail is still working on it, or did not answer. `endedAt`: when a long call ended without an answer. `ongoing`: the buyer still has
+   * to act on the rail's page. `lost`: the process that called died before it wrote the answer.
    */
   | {
       readonly type: "rail.unsettled"
@@ -53,7 +53,7 @@ export type ChargeAnswer =
       readonly ongoing?: true
       readonly lost?: true
     }
-  /** `unwanted`: what it is for is over, so that it is not sent again. */
+  /** `unwanted`: its purpose is over, so that it is not sent again. */
   | { readonly type: "rail.not_found"; readonly at: number; readonly unwanted?: true }
   /** Its page is open for the buyer. */
   | { readonly type: "rail.page"; readonly at: number }
@@ -63,28 +63,28 @@ export type ChargeAnswer =
 export type ChargeEvent =
   | ChargeAnswer
   | DelayEvent<"ask", "charge.pending.waiting">
-  /** The rail is to be asked now: a callback came in, or somebody wants to know. */
+  /** Ask the rail now: a callback arrived, or a person requested it. */
   | { readonly type: "rail.ask"; readonly at: number }
-  /** The buyer has come back from the rail's page. */
+  /** The buyer has returned from the rail's page. */
   | { readonly type: "rail.return"; readonly at: number; readonly returnedAt?: number }
 
-/** Ask after these times, then hourly: most answers come at once, a bank's within the hour. */
+/** Ask after these times, then hourly: most answers come immediately, a bank's within the hour. */
 const ASK_AFTER_MS: ReadonlyArray<number> = [10 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS]
-/** A reference that the rail does not know this often, this long after the send, was never charged: it is given up, or sent again. */
+/** If the rail has not known the reference this often, this long after sending, it was never charged: it is given up, or sent again. */
 const MAX_NOT_FOUND_ASKS = 3
 export const NOT_FOUND_AFTER_MS = 10 * MINUTE_MS
 /**
- * A charge that succeeded is asked about again where somebody says that it failed, until it was asked about so often in all: more than
- * hourly for a week, and no more however often it is said.
+ * How often in total a succeeded charge is asked about again after reports that it failed: more than hourly for a week. Further reports
+ * cause no more questions.
  */
 export const MAX_ASKS_ABOUT_PAID = 200
-/** A page that nobody has paid on for so long is given up; so the rail is asked then, too. */
+/** A page without a payment is given up after so long; the rail is asked at that time, too. */
 export const PAGE_LIFETIME_MS = 30 * MINUTE_MS
 const ASK_ABOUT_PAGE_AFTER_MS: ReadonlyArray<number> = [...ASK_AFTER_MS, PAGE_LIFETIME_MS]
 
 /**
- * When to ask next: as often as was asked before, counted from the send; but within the hour, however often somebody wanted
- * to know in between, and never at an instant that has passed.
+ * When to ask next: by the number of earlier questions, counted from sending, but at least hourly after extra questions, and never at
+ * an instant in the past.
  */
 export const nextAskAt = ({ sentAt, asks, knownAt, page }: ChargeContext, now: number): number => {
   if (knownAt !== null) return knownAt
@@ -104,7 +104,7 @@ export const nextAskAt = ({ sentAt, asks, knownAt, page }: ChargeContext, now: n
 
 const isOpen = ({ page }: ChargeContext, at: number): boolean => page !== null && at - page.openedAt < PAGE_LIFETIME_MS
 
-/** Whether the rail has not known the reference for so often and so long that it was never charged. */
+/** Whether the rail has not known the reference so often and for so long that it was never charged. */
 const isNeverCharged = ({ notFound }: ChargeContext, since: number, at: number): boolean =>
   notFound + 1 >= MAX_NOT_FOUND_ASKS && at - since >= NOT_FOUND_AFTER_MS
 
@@ -133,7 +133,7 @@ export const chargeMachine = setup({
     /** Send the attempt again, under the same reference. */
     sendAgain: () => {},
     noteResend: assign({ resend: "made", asks: 0, notFound: 0, knownAt: null }),
-    /** The rail has decided: its owner goes on. */
+    /** The rail has decided: the owner of the charge continues. */
     settled: (
       _,
       _params: {
@@ -142,7 +142,7 @@ export const chargeMachine = setup({
         readonly message: string | null
       },
     ) => {},
-    /** The rail contradicts what it said before: keep its word, change nothing (decision F2). */
+    /** The rail contradicts its earlier result: record the answer, change nothing (decision F2). */
     contradicted: (
       _,
       _params: { readonly answer: "succeeded" | "failed"; readonly code: string | null; readonly at: number },
@@ -155,7 +155,7 @@ export const chargeMachine = setup({
     mayReturn: ({ context, event }) => isOpen(context, event.at) && !context.page!.returned,
     hasPage: ({ context }) => context.page !== null,
     hasNotReturned: ({ context }) => context.page !== null && !context.page.returned,
-    // A rail may learn of a payment on its page a little later than the buyer is back.
+    // A rail may learn of a payment on its page shortly after the buyer has returned.
     mayBeKnownSoon: ({ context, event }) =>
       isOpen(context, event.at) &&
       context.page?.returnedAt !== undefined &&
@@ -200,7 +200,7 @@ export const chargeMachine = setup({
             knownAt: event.knownAt,
             sentAt: event.endedAt ?? context.sentAt,
             refusedFor: event.refusedFor ?? context.refusedFor,
-            // Who has come back goes on there (decision P6).
+            // The buyer continues on the rail's page after a return (decision P6).
             page: event.ongoing === true && context.page !== null ? { ...context.page, returned: false } : context.page,
             resend: event.lost === true ? (context.resend ?? "possible") : context.resend,
           })),
@@ -237,7 +237,7 @@ export const chargeMachine = setup({
       states: {
         sending: {
           on: {
-            // An answer to a question that another process asked too: the call is still to be made.
+            // The answer to a question of another process: the call still has to be made.
             "rail.not_found": { guard: "isSentAgain", actions: "sendAgain" },
           },
         },
@@ -277,7 +277,7 @@ export const chargeMachine = setup({
         },
       },
     },
-    /** Settled as it first was; somebody has to look at it (the reconciliation exceptions of the books). */
+    /** Keeps its first result; a person has to check it (the reconciliation exceptions of the books). */
     contradicted: {},
   },
 })

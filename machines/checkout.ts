@@ -1,6 +1,6 @@
 /**
- * The life of a hosted checkout session: open until the buyer completes it, or until it expires by time or by request
- * (decisions G2, G3). While a payment is under way at the rail, no second one is taken.
+ * The lifecycle of a hosted checkout session: open until the buyer completes it, or until it expires by time or by request
+ * (decisions G2, G3). While a payment is in progress at the rail, no second one is accepted.
  */
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
@@ -23,7 +23,7 @@ type Timed<T extends string> = { readonly type: T; readonly at: number }
 export type CheckoutEvent =
   /** Carries the machine's input. */
   | (Timed<"create"> & { readonly expiresAt: number })
-  /** A payment is under way at the rail. */
+  /** A payment is in progress at the rail. */
   | Timed<"pay">
   /** It was declined: the buyer may try again. */
   | Timed<"decline">
@@ -63,7 +63,7 @@ export const checkoutMachine = setup({
       after: { expiry: expired },
       states: {
         waiting: { on: { pay: "paying", complete: completed } },
-        /** At the rail: a payment, on the rail's own page or not. Its outcome decides, unless the session expires first. */
+        /** A payment at the rail, on its own page or not. Its result decides, unless the session expires first. */
         paying: { on: { complete: completed, decline: "waiting" } },
       },
     },

@@ -1,16 +1,16 @@
-/** A test clock (decision M1): stands still, moves to a target timer by timer, is out of order, or is being deleted. */
+/** A test clock (decision M1): stopped, moving to a target timer by timer, failed, or being deleted. */
 import { assign, setup } from "xstate"
 
-/** What the API shows of a clock. */
+/** The statuses of a clock in the API. */
 export const CLOCK_STATUSES = ["ready", "advancing", "internal_failure"] as const
 export type ClockStatus = (typeof CLOCK_STATUSES)[number]
 
-/** One that is being deleted is gone for the API already. */
+/** The API no longer shows a clock that is being deleted. */
 export const CLOCK_STATES = [...CLOCK_STATUSES, "deleting"] as const
 export type ClockState = (typeof CLOCK_STATES)[number]
 
 export interface ClockContext {
-  /** Where an advance is going; null while standing still. */
+  /** The target of an advance; null while stopped. */
   readonly targetAt: number | null
   readonly failedSteps: number
 }
@@ -19,9 +19,9 @@ export type ClockEvent =
   | { readonly type: "advance"; readonly at: number; readonly targetAt: number }
   | { readonly type: "arrived"; readonly at: number }
   | { readonly type: "step.failed"; readonly at: number }
-  /** A step that had failed went through after all. */
+  /** A failed step succeeded on a retry. */
   | { readonly type: "step.recovered"; readonly at: number }
-  /** By request, at the end of its time, or with the whole sandbox: that alone takes a clock that moves. */
+  /** By request, at the end of its lifetime, or by a reset of the sandbox; only the reset deletes a moving clock. */
   | { readonly type: "delete"; readonly at: number }
 
 /** A step that fails this often leaves the clock in `internal_failure`. */

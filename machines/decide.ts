@@ -1,9 +1,9 @@
 /**
- * One decision: a snapshot and an event give the next snapshot, the timers to set and to cancel, and the effects to
- * carry out, all as data. Nothing happens here; `src/runtime` makes it happen in one transaction.
+ * A decision is a pure step: a snapshot and an event give the next snapshot, the timers to set and to cancel, and the effects to
+ * carry out, all as data. `src/runtime` carries it out in one transaction.
  *
- * A decision carries the type of its machine: whoever acts on it names events, effects and parameters as the machine has
- * them, or does not compile.
+ * A decision has the type of its machine: code that acts on it must use the machine's names of events, effects and parameters, or it
+ * does not compile.
  */
 import {
   type AnyMachineSnapshot,
@@ -17,13 +17,13 @@ import {
   type StateValue,
 } from "xstate"
 
-/** Every event says when it happens, in the actor's own clock (ms since the epoch). */
+/** Every event has the time when it happens, by the actor's clock (ms since the epoch). */
 export interface TimedEvent {
   readonly type: string
   readonly at: number
 }
 
-/** The event of a timer: XState's name for the end of the delay `Delay` of a state, and when it was due. */
+/** The event of a timer: XState's name for the end of the delay `Delay` of a state, and when the timer was due. */
 export interface DelayEvent<Delay extends string, State extends string> {
   readonly type: `xstate.after.${Delay}.${State}`
   readonly at: number
@@ -31,10 +31,10 @@ export interface DelayEvent<Delay extends string, State extends string> {
 
 const AFTER = /^xstate\.after\.([^.]+)\./
 
-/** The name of the delay that an event ends; undefined for every other event. The one place that knows XState's spelling. */
+/** The name of the delay that an event ends; undefined for other events. Only this function knows XState's naming. */
 export const delayOf = (event: string): string | undefined => AFTER.exec(event)?.[1]
 
-/** What a machine's type says of its named actions and delays. */
+/** The named actions and delays in a machine's type. */
 type Named<M extends AnyStateMachine> =
   M extends StateMachine<
     infer _Context,
@@ -85,7 +85,7 @@ export interface TimerToSet {
 
 export interface Decision<M extends AnyStateMachine> {
   readonly snapshot: SnapshotFrom<M>
-  /** False where the machine ignored the event: nothing is to be written. */
+  /** False if the machine ignored the event: nothing has to be written. */
   readonly changed: boolean
   readonly effects: ReadonlyArray<EffectOf<M>>
   readonly set: ReadonlyArray<TimerToSet>
@@ -99,7 +99,7 @@ export const allParamsOf = <M extends AnyStateMachine, const Name extends Effect
 ): ReadonlyArray<ParamsOf<M, Name>> =>
   effects.flatMap((effect) => (effect.type === name ? [effect.params as ParamsOf<M, Name>] : []))
 
-/** The parameters of the first effect of this name; undefined where there is none. */
+/** The parameters of the first effect of this name; undefined if there is none. */
 export const paramsOf = <M extends AnyStateMachine, const Name extends EffectOf<M>["type"]>(
   { effects }: Decision<M>,
   name: Name,
@@ -128,7 +128,7 @@ const toDecision = <M extends AnyStateMachine>(
     const params = (action.params ?? {}) as Record<string, unknown>
     if (action.type === "xstate.raise") {
       const { event, delay } = params as { event: { type: string }; delay: number | undefined }
-      // An endless delay is a timer that never fires.
+      // An infinite delay is a timer that never fires.
       if (delay === undefined || !Number.isFinite(delay)) continue
       const name = delayName(event.type)
       cancel.delete(name)
@@ -137,19 +137,19 @@ const toDecision = <M extends AnyStateMachine>(
       const name = delayName(params.sendId as string)
       set.delete(name)
       cancel.add(name)
-      // XState hands actions out untyped; which machine they are of is known here.
+      // XState's actions are untyped, but they belong to this machine.
     } else if (!action.type.startsWith("xstate.")) effects.push({ type: action.type, params } as EffectOf<M>)
   }
   return { snapshot, changed, effects, set: [...set.values()], cancel: [...cancel] }
 }
 
-/** What a machine's own transition is given beside the snapshot and the event. */
+/** The third parameter of a machine's transition. */
 type Scope = Parameters<AnyStateMachine["transition"]>[2]
 
 /**
- * XState's `transition` and `initialTransition` make an actor for each call and with it the machine's first context, which takes
- * most of their time (66 µs against 8 µs, more where a context cannot be made without input): a machine's share one actor scope,
- * which never runs.
+ * XState's `transition` and `initialTransition` create an actor for each call, with the machine's first context. This takes most of their
+ * time (66 µs against 8 µs, more if a context cannot be made without input). So all actors of a machine share one actor scope, which never
+ * runs.
  */
 const scopes = new WeakMap<AnyStateMachine, Scope>()
 
@@ -174,7 +174,7 @@ const scopeOf = (machine: AnyStateMachine): Scope => {
   return scope
 }
 
-/** What `event` does to an actor in `snapshot`. */
+/** Applies `event` to an actor in `snapshot`. */
 export const decide = <M extends AnyStateMachine>(
   machine: M,
   snapshot: SnapshotFrom<M>,
@@ -182,7 +182,7 @@ export const decide = <M extends AnyStateMachine>(
 ): Decision<M> => {
   const actions: Array<ExecutableActionObject> = []
   const scope = { ...scopeOf(machine), actionExecutor: (action: ExecutableActionObject) => void actions.push(action) }
-  // What M says of its snapshots and events, its own methods cannot be told for any M.
+  // The methods of a general machine do not know the snapshot and event types of M.
   const next = (machine as AnyStateMachine).transition(snapshot, event, scope)
   return toDecision<M>(
     next as SnapshotFrom<M>,
@@ -192,15 +192,15 @@ export const decide = <M extends AnyStateMachine>(
   )
 }
 
-/** A new actor before its first event. */
+/** Returns the snapshot of a new actor before its first event. */
 export const create = <M extends AnyStateMachine>(machine: M, input: InputFrom<M>): SnapshotFrom<M> =>
   (machine as AnyStateMachine).getInitialSnapshot(scopeOf(machine), input) as SnapshotFrom<M>
 
-/** The first decision of a new actor: the machine is given its input, then the event that begins it. */
+/** Returns the first decision of a new actor: the machine gets its input, then the event that starts it. */
 export const begin = <M extends AnyStateMachine>(machine: M, event: CreateEvent<M>): Decision<M> =>
   decide(machine, create(machine, event as InputFrom<M>), event as EventFrom<M>)
 
-/** A state value as one word, such as `overdue.retrying`: what rows and the journal keep. */
+/** Returns a state value as one word, such as `overdue.retrying`: the form in rows and the journal. */
 export const stateName = (snapshot: AnyMachineSnapshot): string => {
   const parts: Array<string> = []
   let value: unknown = snapshot.value
@@ -212,10 +212,10 @@ export const stateName = (snapshot: AnyMachineSnapshot): string => {
   return [...parts, value as string].join(".")
 }
 
-/** Snapshots by state name: they differ in their context only. */
+/** Cached snapshots by state name: they differ only in their context. */
 const restored = new WeakMap<AnyStateMachine, Map<string, AnyMachineSnapshot>>()
 
-/** The snapshot of an actor whose row says it is in `state` with `context`. */
+/** Returns the snapshot of an actor whose row is in `state` with `context`. */
 export const restore = <M extends AnyStateMachine>(machine: M, state: string, context: object): SnapshotFrom<M> => {
   const byState = restored.get(machine) ?? new Map<string, AnyMachineSnapshot>()
   restored.set(machine, byState)

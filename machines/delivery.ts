@@ -1,7 +1,7 @@
 /**
- * The delivery of one event to one webhook endpoint (decision I2): tried until it is answered with success or the schedule
- * is used up. There are too many deliveries to journal: what the last try brought is on the row. What waits for an endpoint that is
- * disabled or deleted is given up all at once, without a transition of each (src/outbound/webhook/housekeeping.ts).
+ * The delivery of one event to one webhook endpoint (decision I2): tried until the endpoint answers with success or the schedule ends.
+ * There are too many deliveries to journal: the row has the result of the last try. Deliveries to an endpoint that is disabled or deleted are
+ * given up together, without a transition of each (src/outbound/webhook/housekeeping.ts).
  */
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
@@ -9,7 +9,7 @@ import { HOUR_MS, MINUTE_MS, SECOND_MS } from "./time.ts"
 
 export const DELIVERY_STATUSES = ["pending", "succeeded", "failed"] as const
 
-/** From each try that failed to the next, before jitter. */
+/** The delay after each failed try, before jitter. */
 export const RETRY_AFTER_MS = [
   5 * SECOND_MS,
   5 * MINUTE_MS,
@@ -19,15 +19,15 @@ export const RETRY_AFTER_MS = [
   10 * HOUR_MS,
   10 * HOUR_MS,
 ] as const
-/** Retries are spread by this part of their delay, either way. */
+/** Retries are spread by this part of their delay, in both directions. */
 export const JITTER = 0.1
-/** What an endpoint asks for by Retry-After is granted up to the longest delay of the schedule. */
+/** A Retry-After of the endpoint is respected up to the longest delay of the schedule. */
 const MAX_WAIT_MS = Math.max(...RETRY_AFTER_MS)
 
 export interface DeliveryContext {
-  /** Tries made. */
+  /** The number of tries made. */
   readonly attempt: number
-  /** Sent once, whatever comes of it (decision I8). */
+  /** Sent only once, with any result (decision I8). */
   readonly once: boolean
 }
 
@@ -36,9 +36,9 @@ export type DeliveryEvent =
   | {
       readonly type: "try.failed"
       readonly at: number
-      /** From -1 to 1: where in the spread of jitter the retry falls. */
+      /** From -1 to 1: the position of the retry in the jitter range. */
       readonly jitter: number
-      /** What the endpoint asked for, from now. */
+      /** The delay that the endpoint asked for, from now. */
       readonly retryAfterMs: number | null
     }
   | DelayEvent<"nextTry", "delivery.waiting">

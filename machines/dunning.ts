@@ -6,9 +6,9 @@ export type EscalationRule = (typeof ESCALATION_RULES)[number]
 export const ESCALATION_ACTIONS = ["pause", "restrict", "hold", "none"] as const
 export type EscalationAction = (typeof ESCALATION_ACTIONS)[number]
 
-/** A plan's `retry_logic` as it stood when the payment first failed; it holds until the bill is settled (decision C3). */
+/** A plan's `retry_logic` when the payment first failed; it applies until the bill is settled (decision C3). */
 export interface DunningPolicy {
-  /** 0 where retries are disabled. */
+  /** 0 if retries are disabled. */
   readonly maxAttempts: number
   readonly intervalsDays: ReadonlyArray<number>
   readonly escalation: EscalationRule
@@ -19,13 +19,13 @@ export interface DunningPolicy {
 export interface Dunning {
   readonly policy: DunningPolicy
   readonly firstFailedAt: number
-  /** Automatic retries already made, or skipped. */
+  /** The number of automatic retries made or skipped. */
   readonly retriesMade: number
   /** null: no automatic retry is left. */
   readonly nextRetryAt: number | null
-  /** The last failure was not retryable: remaining retries are skipped and no escalation is taken. */
+  /** The last failure was not retryable: remaining retries are skipped and the plan does not escalate. */
   readonly gaveUp: boolean
-  /** When the retry was due that a new method's failure called off, because it was not retryable. */
+  /** When the retry was due that was called off because a new method failed and was not retryable. */
   readonly calledOffRetryAt?: number
 }
 
@@ -36,25 +36,25 @@ export const ESCALATIONS: Readonly<Record<EscalationRule, EscalationAction>> = {
   none: "none",
 }
 
-/** Why an attempt was made: the bill came due, the schedule's turn, at somebody's request, or for a new payment method. */
+/** Why an attempt was made: the bill came due, the retry schedule, a request, or a new payment method. */
 export const ATTEMPT_ORIGINS = ["due", "schedule", "request", "method"] as const
 export type AttemptOrigin = (typeof ATTEMPT_ORIGINS)[number]
 
 interface Failure {
   readonly failedAt: number
-  /** When the failed attempt was made: after an outage that is later than it was due (decision E32). */
+  /** When the failed attempt was made: after an outage, later than its due time (decision E32). */
   readonly attemptedAt: number
   readonly retryable: boolean
-  /** The rail takes no further attempt before; null: it says nothing of the kind. */
+  /** The rail takes no further attempt before this; null: no limit. */
   readonly retryNotBefore: number | null
   readonly origin: AttemptOrigin
 }
 
-/** The rail takes no attempt before it says so. */
+/** Delays `at` to the earliest time that the rail allows. */
 const notBefore = (at: number, { retryNotBefore }: Failure): number =>
   Math.max(at, retryNotBefore ?? Number.NEGATIVE_INFINITY)
 
-/** When the next automatic retry is made, if an attempt fails after so many; null where none is left. */
+/** When the next automatic retry is made after so many; null if none is left. */
 const retryAfter = ({ maxAttempts, intervalsDays }: DunningPolicy, retriesMade: number, failure: Failure) => {
   const next = retriesMade + 1
   const intervalDays = intervalsDays[Math.min(next, intervalsDays.length) - 1]
@@ -64,26 +64,26 @@ const retryAfter = ({ maxAttempts, intervalsDays }: DunningPolicy, retriesMade: 
 }
 
 /**
- * Dunning after one more failure. Retry k runs `intervalsDays[min(k, n) - 1]` days after the previous attempt. A failure
- * at somebody's request moves nothing (decision E16).
+ * The dunning state after one more failure. Retry k runs `intervalsDays[min(k, n) - 1]` days after the previous attempt. A failed attempt
+ * by request does not change the schedule (decision E16).
  */
 const afterAttempt = (before: Dunning | null, policy: DunningPolicy, failure: Failure): Dunning => {
   if (before !== null && failure.origin === "request") return before
-  const held = before?.policy ?? policy
+  const current = before?.policy ?? policy
   const retriesMade = (before?.retriesMade ?? 0) + (failure.origin === "schedule" ? 1 : 0)
   return {
-    policy: held,
+    policy: current,
     firstFailedAt: before?.firstFailedAt ?? failure.failedAt,
     retriesMade,
-    nextRetryAt: retryAfter(held, retriesMade, failure),
+    nextRetryAt: retryAfter(current, retriesMade, failure),
     gaveUp: !failure.retryable,
   }
 }
 
 /**
- * Dunning after a new payment method failed (decision E25). The retry that is scheduled stays where it is. A failure that is
- * not retryable calls it off; the next method that fails otherwise brings it back, or, once its turn is over, schedules
- * those that are left after it.
+ * The dunning state after a new payment method failed (decision E25). A scheduled retry keeps its time. A failure that is not retryable
+ * calls it off. The next method that fails with a retryable failure restores it or, if its time has passed, schedules the retries left
+ * after it.
  */
 const afterNewMethod = ({ calledOffRetryAt, ...before }: Dunning, failure: Failure): Dunning => {
   const dueAt = before.nextRetryAt ?? calledOffRetryAt
@@ -96,19 +96,19 @@ const afterNewMethod = ({ calledOffRetryAt, ...before }: Dunning, failure: Failu
   return { ...before, retriesMade, nextRetryAt, gaveUp: false }
 }
 
-/** Dunning after one more failure of whatever origin. */
+/** The dunning state after one more failure of any origin. */
 export const afterFailure = (before: Dunning | null, policy: DunningPolicy, failure: Failure): Dunning =>
   before !== null && failure.origin === "method"
     ? afterNewMethod(before, failure)
     : afterAttempt(before, policy, failure)
 
-/** When an unpaid bill ends the subscription; Infinity where the plan never cancels. */
+/** When an unpaid bill ends the subscription; Infinity if the plan never cancels. */
 export const unpaidDeadline = (dunning: Dunning): number =>
   dunning.policy.cancelAfterDays === null
     ? Number.POSITIVE_INFINITY
     : dunning.firstFailedAt + dunning.policy.cancelAfterDays * DAY_MS
 
-/** When the last automatic retry of an unpaid bill is made, should all fail; null where none is left. */
+/** When the last automatic retry of an unpaid bill is made, if all fail; null if none is left. */
 export const lastRetryAt = ({ policy, retriesMade, nextRetryAt }: Dunning): number | null => {
   if (nextRetryAt === null) return null
   const { maxAttempts, intervalsDays } = policy

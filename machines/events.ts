@@ -1,4 +1,4 @@
-/** What happens to a subscription, and what it makes happen: the vocabulary of machines/subscription.ts. */
+/** The events that a subscription receives and emits: the vocabulary of machines/subscription.ts. */
 import type { BillingCycle } from "./calendar.ts"
 import type { DelayEvent } from "./decide.ts"
 import type { DunningPolicy } from "./dunning.ts"
@@ -14,15 +14,15 @@ export interface SubscriptionInput {
   readonly trialDays: number
   /** The creation instant unless the subscription starts later (decision D3). */
   readonly startAt: number
-  /** Whether it starts once its checkout session is completed (decision G2). */
+  /** Whether it starts when its checkout session is completed (decision G2). */
   readonly checkout?: boolean
 }
 
 type Timed<T extends string> = { readonly type: T; readonly at: number }
 
-/** What a decision needs to know of the plan as it stands now (decision C3); brought along where it may matter. */
+/** The current facts of the plan that a decision needs (decision C3); events that may need them carry them. */
 export interface PlanFacts {
-  /** What a reported unit costs (kobo). */
+  /** The price of a reported unit (kobo). */
   readonly unitKobo?: number
   readonly proRate?: boolean
 }
@@ -35,11 +35,11 @@ export type UnitAction = (typeof UNIT_ACTIONS)[number]
 export type SubscriptionEvent =
   /** Carries the machine's input, so that the journal alone replays it. */
   | ({ readonly type: "create" } & SubscriptionInput)
-  /** `methodId`: the payment method that it was made with, where that was not known before; null: one that cannot be used again. */
+  /** `methodId`: the payment method of the charge, if it was not known before; null: one that cannot be used again. */
   | (Timed<"charge.succeeded"> & { readonly methodId?: string | null })
   /**
-   * `attemptedAt`: when the attempt was made; absent: when it was due. `retryNotBefore`: the rail takes no further attempt before; absent:
-   * it says nothing of the kind.
+   * `attemptedAt`: when the attempt was made; absent: when it was due. `retryNotBefore`: the rail takes no further attempt before this; absent:
+   * no limit.
    */
   | (Timed<"charge.failed"> & {
       readonly retryable: boolean
@@ -50,28 +50,28 @@ export type SubscriptionEvent =
   /** The rail has not decided yet. */
   | Timed<"charge.unsettled">
   | (Timed<"cancel"> & { readonly atPeriodEnd: boolean; readonly reason: CancellationReason } & PlanFacts)
-  /** PATCH: what is left out stays as it is (decision E14). */
+  /** PATCH: absent fields stay unchanged (decision E14). */
   | (Timed<"update"> & { readonly quantity?: number; readonly cancelAtPeriodEnd?: boolean } & PlanFacts)
   | (Timed<"pause"> & { readonly resumesAt: number | null; readonly reason: string | null } & PlanFacts)
   | (Timed<"resume"> & PlanFacts)
-  /** The buyer has submitted the page of the checkout session: the first payment is made, or the trial begins (decision G2); null: with a method that is not known yet, or cannot be used again. */
+  /** The buyer has submitted the checkout page: the first payment is made, or the trial starts (decision G2); null: the method is not known yet, or cannot be used again. */
   | (Timed<"check_out"> & { readonly methodId: string | null })
-  /** The checkout session is over, by time or by request (decision G3). */
+  /** The checkout session has expired, by time or by request (decision G3). */
   | Timed<"checkout_expired">
-  /** The overdue bill is to be tried now, with a payment method named for this once or with the subscription's (null). */
+  /** Try the overdue bill now, with a payment method for this attempt only, or with the subscription's (null). */
   | (Timed<"retry"> & { readonly methodId: string | null })
-  /** A payment method was set (decision E6); null: the subscription's own is the new one. */
+  /** A payment method was set (decision E6); null: the subscription's own method changed. */
   | (Timed<"method"> & { readonly methodId: string | null })
-  /** A payment method is gone: it is not to be tried. */
+  /** A payment method was removed: it must not be used. */
   | (Timed<"method.removed"> & { readonly methodId: string })
   /**
-   * An attempt at a bill that was made before the database was put back from a backup, which does not know it (decision F9): the bill as the
-   * attempt had it.
+   * An attempt at a bill, made before the database was restored from a backup that does not have it (decision F9): the bill as the attempt
+   * had it.
    */
   | (Timed<"charge.found"> & { readonly bill: Bill })
-  /** Units reported: added to the period's, or put in their place (decision E17). */
+  /** Units reported: they add to the period's units, or replace them (decision E17). */
   | (Timed<"units"> & { readonly quantity: number; readonly action: UnitAction })
-  /** Deliveries made by `deliveredAt`, on a plan that is billed by them (decision D8). */
+  /** Deliveries made by `deliveredAt`, on a plan that bills deliveries (decision D8). */
   | (Timed<"deliver"> & { readonly deliveries: number; readonly deliveredAt: number })
   /** A day of the plan's reminders has come (machines/reminders.ts). */
   | (Timed<"reminder"> & Pick<Reminder, "rule" | "day">)
@@ -85,7 +85,7 @@ export type SubscriptionEvent =
   | Timer<"billPeriodEnd", "overdue">
   | Timer<"unpaidTooLong", "overdue">
 
-/** What a subscription emits, its charges' events among it. */
+/** The events that a subscription emits, including those of its charges. */
 export const SUBSCRIPTION_EVENT_TYPES = [
   "subscription.created",
   "subscription.trial_will_end",
@@ -104,19 +104,19 @@ export const SUBSCRIPTION_EVENT_TYPES = [
 
 export type SubscriptionEventType = (typeof SUBSCRIPTION_EVENT_TYPES)[number]
 
-/** What an automatic nudge is about. */
+/** The templates of automatic nudges. */
 export type AutomaticTemplate = Exclude<NudgeTemplate, "custom">
 
-/** What the bill does in the books; amounts come from its lines (`src/ledger/postings.ts`). */
+/** How a bill is posted; amounts come from its lines (`src/ledger/postings.ts`). */
 export type Posting = "paid" | "owed" | "overdue_paid" | "written_off" | "waived"
 
-/** Why a period is not served to its end, or not by the calendar; what that does in the books: src/billing/subscription/postings.ts. */
+/** Why service of a period ends early, or outside the calendar; its postings: src/billing/subscription/postings.ts. */
 export type ServiceEndReason = "cancelled" | "paused" | "escalated" | "delivered"
 
 export interface ServiceEnd {
   readonly reason: ServiceEndReason
   readonly at: number
-  /** What of the period's price is credited when service goes on (kobo). */
+  /** The part of the period's price that is credited when service continues (kobo). */
   readonly creditKobo: number
 }
 

@@ -1,6 +1,6 @@
 /**
- * The life of an instalment plan (decisions L4 to L8): a buyer pays for goods little by little, and gets them once all is
- * paid. At most one payment is under way at a time; one that succeeds after the end is owed back.
+ * The lifecycle of an instalment plan (decisions L4 to L8): a buyer pays for goods in parts, and gets them when all is paid. At most one
+ * payment is in progress at a time. A payment that succeeds after the end is owed back.
  */
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
@@ -49,11 +49,11 @@ export interface InstalmentContext extends Savings {
   readonly mode: InstalmentMode
   readonly frequency: Frequency | null
   readonly refundWindowDays: number
-  /** The charge that is under way; null: none. */
+  /** The charge in progress; null: none. */
   readonly paying: string | null
-  /** How many payments there were. */
+  /** The number of payments. */
   readonly payments: number
-  /** Reminders up to this instant are done with. */
+  /** All reminders up to this instant were sent. */
   readonly remindedAt: number
   readonly completedAt: number | null
   readonly shippedAt: number | null
@@ -73,7 +73,7 @@ type Timed<T extends string> = { readonly type: T; readonly at: number }
 export type InstalmentEvent =
   /** Carries the machine's input. */
   | ({ readonly type: "create" } & InstalmentInput)
-  /** A payment is on its way to a rail. */
+  /** A payment was sent to a rail. */
   | (Timed<"payment.begun"> & { readonly chargeId: string })
   | (Timed<"payment.succeeded"> & { readonly chargeId: string; readonly amountKobo: number })
   | (Timed<"payment.failed"> & { readonly chargeId: string })
@@ -85,22 +85,22 @@ export type InstalmentEvent =
   | DelayEvent<"missed" | "reminder", "instalment.active">
   | DelayEvent<"missed" | "reminder", "instalment.overdue">
 
-/** A plan that nobody has begun to pay for so long is cancelled. */
+/** A plan without a payment after so long is cancelled. */
 export const PENDING_MS = DAY_MS
 
-/** How soon it is looked again whether a payment that was under way then has made it. */
+/** When to check again, if a payment was in progress at the expiry. */
 const LOOK_AGAIN_MS = 10 * 60_000
 
 /** The states are the API's statuses. */
 export const instalmentStatusOf = (state: string): InstalmentPlanStatus =>
   INSTALMENT_PLAN_STATUSES.find((status) => status === state) ?? "pending"
 
-/** Whether a plan takes payments, and may be cancelled. */
+/** Whether a plan accepts payments and can be cancelled. */
 export const isSaving = (state: string): boolean => state === "pending" || state === "active" || state === "overdue"
 
 const emit = (type: InstalmentEventType) => ({ type: "emit", params: { type } }) as const
 
-/** The reminder that is due next after those that are done with. */
+/** The next reminder after those already sent. */
 const reminderAfter = (context: InstalmentContext, at: number): Reminder | undefined =>
   nextReminder(context, Math.max(context.remindedAt, at - 1))
 
@@ -114,7 +114,7 @@ const instalmentSetup = setup({
   actions: {
     // Effects: carried out by src/buying/instalment.
     emit: (_, _params: { readonly type: InstalmentEventType }) => {},
-    /** In the books, about the plan as it was before. */
+    /** Posts to the books, with the plan before this transition. */
     post: (
       _,
       _params: { readonly posting: "deposit_paid" | "goods_delivered" | "deposit_cancelled" | "refund_due" },
@@ -141,21 +141,21 @@ const instalmentSetup = setup({
   },
   guards: {
     isFree: ({ context }) => context.paying === null,
-    /** Every charge is answered once; what a rail says against its first word changes nothing here. */
+    /** Each charge counts once; a later, contradicting answer of the rail changes nothing here. */
     isUnderWay: ({ context, event }) => isUnderWay(context, event),
     paysAll: ({ context, event }) => isUnderWay(context, event) && isPaidUp(paidBy(context, event)),
     leavesMissed: ({ context, event }) => isUnderWay(context, event) && hasMissed(paidBy(context, event)),
     staysLate: ({ context, event }) => event.type === "extend" && hasMissed(extend(context, event.byMs, event.at)),
   },
   delays: {
-    // While a payment is under way the plan waits for what becomes of it.
+    // While a payment is in progress the plan waits for its result.
     expiry: ({ event }) => (event.type === "create" ? PENDING_MS : LOOK_AGAIN_MS),
     missed: ({ context, event }) => nextMissAt(context) - event.at,
     reminder: ({ context, event }) => (reminderAfter(context, event.at)?.at ?? Number.POSITIVE_INFINITY) - event.at,
   },
 })
 
-/** What a reminder's instant stands for: the one that was due then. */
+/** The reminder that was due at the instant of the event. */
 const remind = {
   type: "remind",
   params: ({ context, event }: { context: InstalmentContext; event: InstalmentEvent }) => {
@@ -172,7 +172,7 @@ const cancelled = {
 const post = { type: "post", params: { posting: "deposit_paid" } } as const
 const received = emit("savings_plan.payment_received")
 
-/** Where a payment leads to. `first`: what else the first one brings about. */
+/** The transitions of payments. `first`: events that only the first payment emits. */
 const payment = <const First extends ReadonlyArray<ReturnType<typeof emit>>>(first: First) =>
   ({
     "payment.begun": { guard: "isFree", actions: "begin" },
@@ -194,7 +194,7 @@ const payment = <const First extends ReadonlyArray<ReturnType<typeof emit>>>(fir
     cancel: cancelled,
   }) as const
 
-/** A plan that has begun: `state` is entered anew with all that moves its timers. */
+/** A started plan: every change of its timers enters `state` again. */
 const saving = <const State extends "active" | "overdue">(state: State) =>
   ({
     on: {
@@ -223,7 +223,7 @@ const saving = <const State extends "active" | "overdue">(state: State) =>
     },
   }) as const
 
-/** After the end nothing is paid any more: what arrives late is owed back. */
+/** After the end no payment counts: a late one is owed back. */
 const late = {
   "payment.succeeded": {
     guard: "isUnderWay",

@@ -1,6 +1,6 @@
 /**
- * What the buyer of an instalment plan pays, and when (decisions L4 to L8), as pure arithmetic. Amounts are kobo, always
- * whole naira; instants are milliseconds since the epoch. A flexible plan has one instalment: all of it, by the deadline.
+ * The payment schedule of an instalment plan (decisions L4 to L8), as pure arithmetic. Amounts are kobo, always whole naira; instants are
+ * milliseconds since the epoch. A flexible plan has one instalment: the whole amount, by the deadline.
  */
 import { MAX_AMOUNT_KOBO } from "./billing.ts"
 import { addMonths } from "./calendar.ts"
@@ -16,11 +16,11 @@ export type Frequency = (typeof FREQUENCIES)[number]
 export const INSTALMENT_STATUSES = ["scheduled", "paid", "paid_early", "missed"] as const
 
 export const KOBO_OF_NAIRA = 100
-/** The least that is paid at once: rails refuse smaller amounts. */
+/** The smallest payment: rails refuse smaller amounts. */
 export const MIN_PAYMENT_KOBO = 200 * KOBO_OF_NAIRA
-/** The most that one charge takes (decision B4). */
+/** The largest amount of one charge (decision B4). */
 const MAX_PAYMENT_KOBO = Math.floor(MAX_AMOUNT_KOBO / KOBO_OF_NAIRA) * KOBO_OF_NAIRA
-/** An instalment that is unpaid for so long after it was due is missed. */
+/** An instalment is missed if it is unpaid this long after its due time. */
 export const GRACE_MS = DAY_MS
 
 export interface Instalment {
@@ -30,16 +30,16 @@ export interface Instalment {
   readonly paidAt: number | null
 }
 
-/** How far the buyer has come. Payments fill the oldest instalments first, so that those that are paid come first. */
+/** The state of a buyer's payments. Payments fill the oldest instalments first, so that paid ones come first. */
 export interface Savings {
   readonly targetKobo: number
   readonly lateFeeKobo: number
   readonly instalments: ReadonlyArray<Instalment>
   readonly deadline: number
-  /** What is paid of the target. */
+  /** The paid part of the target. */
   readonly paidKobo: number
   readonly feesPaidKobo: number
-  /** Late fees that are not paid. */
+  /** Unpaid late fees. */
   readonly pendingFeeKobo: number
 }
 
@@ -57,11 +57,11 @@ const STEP_DAYS = { daily: 1, weekly: 7, biweekly: 14 } as const
 const stepAt = (frequency: Frequency, anchor: number, n: number): number =>
   frequency === "monthly" ? addMonths(anchor, n) : anchor + n * STEP_DAYS[frequency] * DAY_MS
 
-/** How many steps begin within a cycle. */
+/** How many steps start within a cycle. */
 const countOf = (frequency: Frequency, anchor: number, end: number, cycleMonths: number): number =>
   frequency === "monthly" ? cycleMonths : Math.ceil((end - anchor) / (STEP_DAYS[frequency] * DAY_MS))
 
-/** The schedule of a plan that begins at an instant: equal amounts in whole naira, the remainder on the last. */
+/** The schedule of a plan that starts at an instant: equal amounts in whole naira, the remainder in the last one. */
 export const scheduleOf = (
   { mode, frequency, targetKobo, cycleMonths }: Terms,
   at: number,
@@ -84,35 +84,35 @@ export const scheduleOf = (
 
 export const isPaid = ({ status }: Instalment): boolean => status === "paid" || status === "paid_early"
 
-/** What is paid of an instalment that is not paid up: the first of those. */
+/** The paid part of the first instalment that is not fully paid. */
 const partPaid = ({ instalments, paidKobo }: Savings): number =>
   instalments.reduce((rest, one) => (isPaid(one) ? rest - one.amountKobo : rest), paidKobo)
 
-/** The first instalment that is not paid, by its place, with what is left of it; undefined where all are. */
+/** The first unpaid instalment, with its index and rest; undefined if all are paid. */
 export const nextOf = (savings: Savings) => {
   const index = savings.instalments.findIndex((one) => !isPaid(one))
   const next = savings.instalments[index]
   return next === undefined ? undefined : { ...next, index, restKobo: next.amountKobo - partPaid(savings) }
 }
 
-/** What is left to pay of the instalments that were missed. */
+/** The unpaid part of the missed instalments. */
 export const missedKobo = (savings: Savings): number => {
   const missed = savings.instalments.filter(({ status }) => status === "missed")
   const sum = missed.reduce((kobo, { amountKobo }) => kobo + amountKobo, 0)
-  // Those that were missed are the oldest that are not paid.
+  // The missed instalments are the oldest unpaid ones.
   return missed.length === 0 ? 0 : sum - partPaid(savings)
 }
 
-/** What is left of the target. */
+/** The unpaid part of the target. */
 export const outstandingKobo = ({ targetKobo, paidKobo }: Savings): number => targetKobo - paidKobo
 
-/** All that is to be paid: the rest, and the fees. */
+/** The total to pay: the rest of the target, and the fees. */
 export const payableKobo = (savings: Savings): number => outstandingKobo(savings) + savings.pendingFeeKobo
 
-/** The most that can be paid at once. */
+/** The largest amount that can be paid in one payment. */
 export const mostKobo = (savings: Savings): number => Math.min(payableKobo(savings), MAX_PAYMENT_KOBO)
 
-/** What a payment has to come to at least (decisions L4, L8): all that was missed with its fees, else the next instalment. */
+/** The smallest payment allowed (decisions L4, L8): everything missed with its fees, otherwise the next instalment. */
 export const dueKobo = (mode: InstalmentMode, savings: Savings): number => {
   const late = missedKobo(savings)
   if (late > 0) return Math.min(late + savings.pendingFeeKobo, MAX_PAYMENT_KOBO)
@@ -124,7 +124,7 @@ export const isPaidUp = (savings: Savings): boolean => payableKobo(savings) === 
 
 export const hasMissed = ({ instalments }: Savings): boolean => instalments.some(({ status }) => status === "missed")
 
-/** A payment: what was missed first, then the fees, then the next instalments. */
+/** Applies a payment: to missed instalments first, then to fees, then to the next instalments. */
 export const pay = (savings: Savings, amountKobo: number, at: number): Savings => {
   const late = Math.min(amountKobo, missedKobo(savings))
   const fees = Math.min(amountKobo - late, savings.pendingFeeKobo)
@@ -144,13 +144,13 @@ export const pay = (savings: Savings, amountKobo: number, at: number): Savings =
   }
 }
 
-/** When the next instalment is missed if nobody pays it; infinite where none can be. */
+/** When the next instalment is missed if it stays unpaid; infinite if none can be missed. */
 export const nextMissAt = ({ instalments }: Savings): number => {
   const next = instalments.find(({ status }) => status === "scheduled")
   return next === undefined ? Number.POSITIVE_INFINITY : next.dueAt + GRACE_MS
 }
 
-/** Instalments whose grace is over by `at` are missed, each with its fee. */
+/** Marks instalments as missed whose grace has ended by `at`, each with its fee. */
 export const miss = (savings: Savings, at: number): Savings => {
   const isMissed = ({ status, dueAt }: Instalment) => status === "scheduled" && dueAt + GRACE_MS <= at
   const count = savings.instalments.filter(isMissed).length
@@ -161,7 +161,7 @@ export const miss = (savings: Savings, at: number): Savings => {
   }
 }
 
-/** Everything that is not paid comes so much later; what was missed and lies ahead now is scheduled again (decision L7). */
+/** Moves all unpaid instalments later by so much; missed ones that are now in the future are scheduled again (decision L7). */
 export const extend = (savings: Savings, byMs: number, at: number): Savings => ({
   ...savings,
   deadline: savings.deadline + byMs,
@@ -177,8 +177,8 @@ const PRE_DUE_DAYS: ReadonlyArray<number> = [3, 1]
 const POST_DUE_DAYS: ReadonlyArray<number> = [1, 3, 7]
 
 /**
- * The first reminder after an instant; undefined where there is none. Before an instalment only days since the one before it
- * count: who pays daily is reminded of what was missed alone.
+ * The first reminder after an instant; undefined if there is none. Reminders before an instalment must be later than the previous one: a
+ * buyer who pays daily is reminded only of missed instalments.
  */
 export const nextReminder = ({ instalments }: Savings, after: number): Reminder | undefined => {
   const found: Array<Reminder> = []

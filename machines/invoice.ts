@@ -1,4 +1,4 @@
-/** A service invoice (decision K4): open until it is due, then overdue; paid or void in the end. */
+/** A service invoice (decision K4): open until its due time, then overdue; finally paid or void. */
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
 
@@ -26,7 +26,7 @@ export const invoiceMachine = setup({
     input: { readonly at: number; readonly dueAt: number }
   },
   actions: {
-    /** In the service's own books. */
+    /** Posts to the service's own books. */
     post: (_, _params: { readonly posting: InvoicePosting }) => {},
     pay: assign({ paidAt: ({ event }) => event.at }),
   },

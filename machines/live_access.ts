@@ -1,4 +1,4 @@
-/** A merchant's access to the live environment (decision J4): asked for, granted, withheld for a while. */
+/** A merchant's access to the live environment (decision J4): requested, approved, or suspended. */
 import { setup } from "xstate"
 
 export const LIVE_ACCESS = ["not_requested", "pending_review", "approved", "rejected", "suspended"] as const

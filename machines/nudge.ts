@@ -1,6 +1,6 @@
 /**
- * A reminder on its way to a customer (decisions H1, H2, H8): it walks the channels in order of preference until
- * one takes it and says, or lets us assume, that it arrived.
+ * A nudge is a reminder to a customer (decisions H1, H2, H8). It tries the channels in order of preference until one accepts it and
+ * reports its arrival, or its arrival can be assumed.
  */
 import { and, assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
@@ -31,18 +31,18 @@ export interface NudgeAttempt {
 }
 
 export interface NudgeContext {
-  /** Those by which the customer can be reached, in order of preference. */
+  /** The channels that reach the customer, in order of preference. */
   readonly channels: ReadonlyArray<Channel>
-  /** Which of them is tried now, or was last. */
+  /** The index of the current or last channel. */
   readonly position: number
-  /** How often a messenger that is busy has been asked to take it. */
+  /** How often a busy messenger was tried. */
   readonly tries: number
   readonly attempts: ReadonlyArray<NudgeAttempt>
-  /** Not to be sent before; null: at once. */
+  /** The earliest time to send; null: immediately. */
   readonly sendAt: number | null
   readonly sentAt: number | null
   readonly deliveredAt: number | null
-  /** When a simulated receipt comes in. */
+  /** When a simulated receipt arrives. */
   readonly receiptAt: number | null
   readonly failureReason: NudgeFailure | null
   /** Whether it counts towards the allowance. */
@@ -53,11 +53,11 @@ type Timed<T extends string> = { readonly type: T; readonly at: number }
 
 export type MessengerAnswer =
   | (Timed<"messenger.accepted"> & { readonly receiptAt: number | null })
-  /** It will not take this message. */
+  /** It refuses this message. */
   | (Timed<"messenger.refused"> & { readonly reason: NudgeFailure })
-  /** It did not take it now, for certain. */
+  /** It certainly did not accept it now. */
   | (Timed<"messenger.busy"> & { readonly retryAfterMs: number | null })
-  /** It may have taken it: nobody knows, and it is not sent there again. */
+  /** It may have accepted it: this is unknown, and the nudge is not sent there again. */
   | Timed<"messenger.unknown">
 
 export type NudgeEvent =
@@ -65,16 +65,16 @@ export type NudgeEvent =
   | MessengerAnswer
   | (Timed<"receipt.delivered"> & { readonly channel: Channel })
   | (Timed<"receipt.failed"> & { readonly channel: Channel; readonly reason: NudgeFailure })
-  /** What it was to remind of is over, or long ago. */
+  /** Its subject is settled, or too old. */
   | Timed<"withdraw">
-  /** It is not to be sent before. */
+  /** It must not be sent before this time. */
   | (Timed<"postpone"> & { readonly sendAt: number })
   | DelayEvent<"sendLater", "nudge.waiting">
   | DelayEvent<"sendAgain", "nudge.resting">
   | DelayEvent<"receipt", "nudge.sent">
   | DelayEvent<"unheard", "nudge.sent">
 
-/** Why a message reached nobody, or a channel did not take it (decision H6). */
+/** Why a message did not reach the customer, or a channel refused it (decision H6). */
 export const NUDGE_FAILURES = [
   "no_contact_details",
   "not_on_whatsapp",
@@ -89,20 +89,20 @@ export const NUDGE_FAILURES = [
 ] as const
 export type NudgeFailure = (typeof NUDGE_FAILURES)[number]
 
-/** What a nudge emits. */
+/** The events that a nudge emits. */
 export const NUDGE_EVENT_TYPES = ["nudge.sent", "nudge.delivered", "nudge.failed"] as const
 
 export type NudgeEventType = (typeof NUDGE_EVENT_TYPES)[number]
 
-/** Waits for a messenger that is busy; after them comes the next channel. */
+/** The waits for a busy messenger; after them comes the next channel. */
 export const RETRY_AFTER_MS = [30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS] as const
 const MAX_WAIT_MS = 10 * MINUTE_MS
-/** Sent, and not heard of for so long: it counts as if it had arrived (decision H8). */
+/** A sent nudge without a receipt for so long counts as delivered (decision H8). */
 export const UNHEARD_AFTER_MS = 24 * 60 * MINUTE_MS
 
 const channelNow = ({ channels, position }: NudgeContext): Channel => channels[position]!
 
-/** The attempts, in their order, with what became of the channel's. */
+/** The attempts in order, with the new result of a channel. */
 const withOutcome = (
   { attempts }: NudgeContext,
   channel: Channel,
@@ -111,10 +111,10 @@ const withOutcome = (
   event: NudgeEvent,
 ): ReadonlyArray<NudgeAttempt> => {
   const attempt: NudgeAttempt = { channel, status, failure_reason: reason, at: event.at }
-  const others = attempts.filter((known) => known.channel !== channel)
+  const others = attempts.filter((other) => other.channel !== channel)
   return others.length === attempts.length
     ? [...others, attempt]
-    : attempts.map((known) => (known.channel === channel ? attempt : known))
+    : attempts.map((other) => (other.channel === channel ? attempt : other))
 }
 
 const isLast = ({ channels, position }: NudgeContext): boolean => position + 1 >= channels.length
@@ -126,22 +126,22 @@ const failsHere = ({ context, event }: Moment): boolean =>
 
 const emit = (type: NudgeEventType) => ({ type: "emit", params: { type } }) as const
 
-/** A channel that was tried did deliver it, if late. */
+/** A channel tried before has delivered it, possibly late. */
 const wasTried = ({ context: { channels, position }, event }: Moment): boolean =>
   event.type === "receipt.delivered" && channels.slice(0, position + 1).includes(event.channel)
 
-/** The channel that is tried now failed. */
+/** The current channel failed. */
 const nextOrFailed = [
   { guard: "hasNext", target: "sending", actions: ["failChannel", "toNextChannel"] },
   { target: "failed", actions: "failChannel" },
 ] as const
-/** It arrived; one that counts already does not count again, and one that arrives at once was sent all the same. */
+/** It arrived. A nudge counts only once, and one that arrives immediately was also sent. */
 const delivered = [
   { guard: "wasTriedAndCounted", target: "delivered", actions: "arrive" },
   { guard: "wasTriedAndAnnounced", target: "delivered", actions: ["arrive", "countIt", "count"] },
   { guard: "wasTried", target: "delivered", actions: [emit("nudge.sent"), "arrive", "countIt", "count"] },
 ] as const
-/** It was taken after all, and failed: said before the messenger's own answer, or after it. */
+/** It was accepted and then failed: the report comes before the messenger's own answer, or after it. */
 const failsLate = [
   { guard: "failsHereAndHasNext", target: "sending", actions: ["failChannel", "toNextChannel"] },
   { guard: "failsHere", target: "failed", actions: "failChannel" },
@@ -156,7 +156,7 @@ export const nudgeMachine = setup({
   actions: {
     // Effects: carried out by src/outbound/nudge.
     emit: (_, _params: { readonly type: NudgeEventType }) => {},
-    /** It counts towards the allowance from here on. */
+    /** It counts towards the allowance from now on. */
     count: () => {},
     // Context.
     countIt: assign({ counts: true }),
@@ -191,7 +191,7 @@ export const nudgeMachine = setup({
       const channel = event.type === "receipt.delivered" ? event.channel : channelNow(context)
       const attempts = withOutcome(context, channel, "delivered", null, event)
       return {
-        // The channel that was tried last, not one that was about to be.
+        // The last tried channel, not the next one.
         position: context.channels.indexOf(attempts.at(-1)!.channel),
         attempts,
         sentAt: context.sentAt ?? event.at,
@@ -221,7 +221,7 @@ export const nudgeMachine = setup({
     neverSent: ({ context }) => context.sentAt === null,
     hasNext: ({ context }) => !isLast(context),
     mayTryAgain: ({ context }) => context.tries < RETRY_AFTER_MS.length,
-    /** What is said of a channel that was passed over already changes nothing, nor what is said after a day. */
+    /** Reports about earlier channels change nothing, nor do reports after a day. */
     failsHere,
     failsHereAndHasNext: and([failsHere, ({ context }) => !isLast(context)]),
     wasTried,
@@ -253,7 +253,7 @@ export const nudgeMachine = setup({
         ],
       },
     },
-    /** For the end of the quiet hours. */
+    /** Waits for the end of the quiet hours. */
     waiting: {
       after: { sendLater: "sending" },
       // A receipt may still come from a channel that was tried before.
@@ -263,7 +263,7 @@ export const nudgeMachine = setup({
         "receipt.failed": [...failsLate],
       },
     },
-    /** A messenger is to be given it, or is being given it. */
+    /** It is sent to a messenger now or next. */
     sending: {
       on: {
         "messenger.accepted": [
@@ -275,7 +275,7 @@ export const nudgeMachine = setup({
         "messenger.busy": [{ guard: "mayTryAgain", target: "resting", actions: "rest" }, ...nextOrFailed],
         "receipt.delivered": [...delivered],
         "receipt.failed": [...failsLate],
-        // Its turn came too late, or at an hour at which nobody is to be reminded.
+        // Its turn came too late, or during quiet hours.
         withdraw: { target: "failed", actions: "giveUp" },
         postpone: { target: "waiting", actions: "postpone" },
       },
@@ -295,12 +295,12 @@ export const nudgeMachine = setup({
       },
     },
     delivered: { entry: emit("nudge.delivered") },
-    /** A channel that never answered may have delivered it all the same. */
+    /** A channel that never answered may still have delivered it. */
     failed: { entry: emit("nudge.failed"), on: { "receipt.delivered": [...delivered] } },
   },
 })
 
-/** What the API shows of a nudge's state: passed on to another channel it stays what it was, sent. */
+/** The API's status of a nudge: it stays `sent` while the next channel is tried. */
 export const nudgeStatusOf = (state: string, { sentAt }: NudgeContext): NudgeStatus => {
   if (state === "delivered" || state === "failed") return state
   return sentAt === null ? "queued" : "sent"

@@ -1,4 +1,4 @@
-/** What a subscription knows, and the arithmetic of its periods and bills (decisions D2, D4, D7, D8, E1, E11). */
+/** The context of a subscription, and the arithmetic of its periods and bills (decisions D2, D4, D7, D8, E1, E11). */
 import {
   creditedIn,
   type Line,
@@ -32,25 +32,25 @@ export interface Period {
   readonly periodEnd: number
 }
 
-/** What is to be paid for one period, over as many attempts as it takes. */
+/** The payment for one period, over all its attempts. */
 export interface Bill extends Period {
   /** Counts the subscription's bills from 1. */
   readonly no: number
   readonly purpose: BillPurpose
-  /** How many of the plan the period is for. */
+  /** The quantity of the plan in this period. */
   readonly quantity: number
   readonly lines: ReadonlyArray<Line>
   readonly amountKobo: number
-  /** Number of the newest attempt, from 1 (decision E4). */
+  /** The number of the newest attempt, from 1 (decision E4). */
   readonly attempt: number
   /** When that attempt was due. */
   readonly attemptedAt: number
   readonly origin: AttemptOrigin
-  /** The payment method named for that attempt alone; null: the subscription's. */
+  /** The payment method for that attempt only; null: the subscription's. */
   readonly methodId: string | null
-  /** A payment method that was set while the attempt was under way: tried next, should it fail. */
+  /** A payment method that was set during the attempt: it is tried next if the attempt fails. */
   readonly nextMethod: { readonly methodId: string | null } | null
-  /** A method that stands in for the subscription's own since that failed (decision E25): the schedule goes on with it. */
+  /** A method that replaces the subscription's own after that failed (decision E25): the retry schedule uses it. */
   readonly standIn: string | null
 }
 
@@ -60,9 +60,9 @@ export interface SubscriptionContext extends Period {
   readonly quantity: number
   readonly startAt: number
   readonly trialEnd: number | null
-  /** How many of the plan the current period was billed for. Before the first paid period `periodNo` is -1. */
+  /** The billed quantity of the plan in the current period. Before the first paid period `periodNo` is -1. */
   readonly periodQuantity: number
-  /** Units reported and not billed yet (decisions E1, E18). */
+  /** Reported units that are not billed yet (decisions E1, E18). */
   readonly units: number
   readonly cancelAtPeriodEnd: boolean
   /** Why it will be cancelled at period end. */
@@ -72,13 +72,13 @@ export interface SubscriptionContext extends Period {
   readonly bill: Bill | null
   readonly dunning: Dunning | null
   readonly escalation: { readonly action: EscalationAction; readonly triggeredAt: number } | null
-  /** While paused by request (decision E10); null `resumesAt`: until resumed. */
+  /** Set while paused by request (decision E10); null `resumesAt`: until a request resumes it. */
   readonly pause: { readonly at: number; readonly resumesAt: number | null } | null
   readonly cancelledAt: number | null
   readonly cancellationReason: CancellationReason | null
 }
 
-/** A trial's last reminder goes out this long before its end (decision D4). */
+/** A trial's last reminder is sent this long before its end (decision D4). */
 export const TRIAL_NOTICE_MS = 3 * DAY_MS
 
 /** The first period of a new grid. */
@@ -129,7 +129,7 @@ export const billFor = (
 export const planLines = (context: SubscriptionContext, usage: Usage): ReadonlyArray<Line> =>
   periodLines(context.priceKobo, context.quantity, usage)
 
-/** One price for each delivery that was made (decision D8). */
+/** One price for each delivery made (decision D8). */
 export const deliveryLines = (context: SubscriptionContext, deliveries: number): ReadonlyArray<Line> => {
   const quantity = context.quantity * deliveries
   const amount = context.priceKobo * quantity
@@ -137,8 +137,8 @@ export const deliveryLines = (context: SubscriptionContext, deliveries: number):
 }
 
 /**
- * What of the current period's price is credited after a pause from `pausedAt` on (decisions E11, E24): on plans that prorate the time that
- * was not used, on any plan a delivery that is paid for and still to come.
+ * The credit of the current period after a pause from `pausedAt` on (decisions E11, E24): the unused time on plans that prorate; on a
+ * delivery plan, the delivery that is paid and not yet made.
  */
 export const creditKobo = (context: SubscriptionContext, pausedAt: number, proRate: boolean): number => {
   const { billingCycle, periodStart, periodEnd } = context
@@ -148,8 +148,8 @@ export const creditKobo = (context: SubscriptionContext, pausedAt: number, proRa
 }
 
 /**
- * The first bill after a pause (decisions E9, E11): what was paid for and not used is credited. A bill of the same resumption that was given
- * up leaves its credit to the next one (decision E24).
+ * The lines of the first bill after a pause (decisions E9, E11), which credits the unused part. If a bill of the same resumption was given up,
+ * its credit moves to the next one (decision E24).
  */
 export const resumeLines = (context: SubscriptionContext, proRate: boolean, usage: Usage): ReadonlyArray<Line> => {
   const { pause, bill } = context
@@ -158,13 +158,13 @@ export const resumeLines = (context: SubscriptionContext, proRate: boolean, usag
   return periodLines(context.priceKobo, context.quantity, usage, credit)
 }
 
-/** The units of the last period, where they are enough to be charged (decision E34); undefined where they are not. */
+/** The line for the units of the last period (decision E34); undefined if they are too few to charge. */
 export const lastLines = (context: SubscriptionContext, usage: Usage): ReadonlyArray<Line> | undefined => {
   const lines = overageLines(usage)
   return context.billingCycle === "per_delivery" || totalOf(lines) < MIN_CHARGE_KOBO ? undefined : lines
 }
 
-/** The instant at which the last period ends, of what is overdue the one that its bill is for: the last bill is for no time. */
+/** The end of the last period as an empty period, because the last bill covers no time. If a bill is overdue, its period counts. */
 export const endOfPeriod = (context: SubscriptionContext): Period => {
   const last = periodOf(context.bill ?? context)
   return { ...last, periodStart: last.periodEnd }
@@ -173,7 +173,7 @@ export const endOfPeriod = (context: SubscriptionContext): Period => {
 /** The period that a payment buys. */
 export const paidPeriod = (bill: Bill) => ({ ...periodOf(bill), periodQuantity: bill.quantity })
 
-/** The period that a late payment buys (decision D7): the billed one, unless that time passed without service. */
+/** The period that a late payment buys (decision D7): the billed one, unless its time passed without service. */
 export const recoveredPeriod = (context: SubscriptionContext, at: number) => {
   const bill = context.bill!
   const missed = bill.periodEnd <= at || context.escalation?.action === "pause"
@@ -183,5 +183,5 @@ export const recoveredPeriod = (context: SubscriptionContext, at: number) => {
 export const isShortTrial = (context: SubscriptionContext): boolean =>
   context.trialEnd! - context.periodStart <= TRIAL_NOTICE_MS
 
-/** What is over once a bill is paid, or forgiven. */
+/** The context changes when a bill is paid or forgiven. */
 export const SETTLED = { bill: null, dunning: null, escalation: null } as const

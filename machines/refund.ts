@@ -1,6 +1,6 @@
 /**
- * A refund: money that a rail is asked to send back (decision P8). It is always all that was taken for a charge, which no rail
- * sends back more than once: so a request that got no answer may be made again.
+ * A refund is money that a rail is asked to send back (decision P8). It is always the whole amount of a charge, which no rail sends back
+ * more than once: so a request without an answer may be repeated.
  */
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
@@ -10,17 +10,17 @@ export const REFUND_STATUSES = ["pending", "returned", "failed"] as const
 export type RefundStatus = (typeof REFUND_STATUSES)[number]
 
 export interface RefundContext {
-  /** When it was requested first since it failed: questions are timed from it. */
+  /** The first request since the last failure: the times of questions count from it. */
   readonly requestedAt: number
   /** How often it failed. */
   readonly failures: number
-  /** How often the rail was asked, or requested again where that had no answer, since then. */
+  /** How many questions, or repeated requests without an answer, were made since then. */
   readonly asks: number
-  /** Whether the rail has taken the request; while that is not known, it is made again. */
+  /** Whether the rail has accepted the request; until that is known, the request is repeated. */
   readonly accepted: boolean
-  /** The rail's own number of it; null: not known, so the rail is asked about what is to be sent back. */
+  /** The rail's own ID of it; null: unknown, so the rail is asked about the charge. */
   readonly refundId: string | null
-  /** Why it failed last, in the rail's words. */
+  /** The reason of the last failure, in the rail's words. */
   readonly message: string | null
 }
 
@@ -29,18 +29,18 @@ export type RefundEvent =
   | { readonly type: "rail.accepted"; readonly at: number; readonly refundId: string | null }
   | { readonly type: "rail.returned"; readonly at: number }
   | { readonly type: "rail.failed"; readonly at: number; readonly message: string | null }
-  /** Nothing is known of what was asked or requested. */
+  /** The result of the question or request is unknown. */
   | { readonly type: "rail.unclear"; readonly at: number }
   /** The rail knows no such refund. */
   | { readonly type: "rail.not_found"; readonly at: number }
-  /** The rail is to be asked now: a callback came in. */
+  /** Ask the rail now: a callback arrived. */
   | { readonly type: "rail.ask"; readonly at: number }
   | DelayEvent<"ask", "refund.pending.waiting">
   | DelayEvent<"again", "refund.failed.waiting">
 
 /** Ask after these times, then hourly. */
 const ASK_AFTER_MS: ReadonlyArray<number> = [MINUTE_MS, 10 * MINUTE_MS]
-/** A refund that fails is requested anew every day, for a week. */
+/** A failed refund is requested again every day, for a week. */
 export const REFUND_AGAIN_AFTER_MS = DAY_MS
 export const MAX_REFUND_FAILURES = 8
 

@@ -1,18 +1,18 @@
-/** When a subscription's customer is reminded by itself (decision H4), as pure arithmetic. */
+/** The times of a subscription's automatic reminders (decision H4), as pure arithmetic. */
 import { DAY_MS, HOUR_MS } from "./time.ts"
 
-/** A reminder that an outage held up for longer is not sent any more. */
+/** A reminder that an outage delayed for longer is no longer sent. */
 export const MAX_LATE_MS = HOUR_MS
 /** Africa/Lagos is an hour ahead of UTC all year. */
 const LAGOS_MS = HOUR_MS
 
-/** Hours of the day in Lagos between which nobody is reminded: from one, over midnight, to the other. */
+/** The hours of the day in Lagos without reminders: from one hour to the other, over midnight. */
 export interface QuietHours {
   readonly from: number
   readonly to: number
 }
 
-/** The end of the quiet hours that an instant falls into; the instant itself where it falls into none. */
+/** The end of the quiet hours that contain an instant; otherwise the instant itself. */
 export const afterQuiet = (at: number, quiet: QuietHours | null): number => {
   if (quiet === null) return at
   const hour = Math.floor(((((at + LAGOS_MS) % DAY_MS) + DAY_MS) % DAY_MS) / HOUR_MS)
@@ -23,7 +23,7 @@ export const afterQuiet = (at: number, quiet: QuietHours | null): number => {
   return end > at ? end : end + DAY_MS
 }
 
-/** When an automatic nudge that is due since `due` has its turn: once quiet hours are over, or at once. It counts as late from then on. */
+/** When an automatic nudge due since `due` has its turn: after the quiet hours, or immediately. Its lateness counts from then. */
 export const turnOf = (due: number, now: number, quiet: QuietHours | null): number => {
   const after = afterQuiet(now, quiet)
   return after > now ? after : due
@@ -44,18 +44,18 @@ export interface Reminder {
   readonly at: number
 }
 
-/** What reminders are counted from. */
+/** The facts that decide the times of reminders. */
 export interface Remindable {
   /** The machine's state as one word. */
   readonly state: string
-  /** When the present period began; before the first one, when the subscription was created. */
+  /** When the current period started; before the first one, when the subscription was created. */
   readonly since: number
   readonly nextChargeAt: number | null
   readonly firstFailedAt: number | null
   readonly cancelling: boolean
 }
 
-/** States in which reminders go out; while an attempt is under way it takes their place. */
+/** The states in which reminders are sent; during an attempt none are. */
 const BEFORE: ReadonlySet<string> = new Set(["scheduled", "trialing.running", "active.current"])
 const AFTER: ReadonlySet<string> = new Set(["overdue.retrying", "overdue.waiting"])
 
@@ -73,10 +73,10 @@ export const remindersOf = (
     for (const day of new Set(rules.pre_due_days)) {
       const due = nextChargeAt - day * DAY_MS
       const at = afterQuiet(due, quiet)
-      // A day before this period is none of it; one that would come too late says nothing.
+      // Skips days before this period, and reminders that would come too late.
       if (due > since && at < nextChargeAt) found.push({ rule: "pre_due", day, at })
     }
-  // Who is leaving is not asked any more for what is overdue; where a charge still lies ahead, it is announced.
+  // A customer who has cancelled is not reminded of an overdue bill; a charge that is still to come is announced.
   if (AFTER.has(state) && firstFailedAt !== null && !cancelling)
     for (const day of new Set(rules.post_due_days))
       found.push({ rule: "post_due", day, at: afterQuiet(firstFailedAt + day * DAY_MS, quiet) })

@@ -1,4 +1,4 @@
-/** What the API shows of a subscription's state. */
+/** The API's view of a subscription's state. */
 import { unpaidDeadline } from "./dunning.ts"
 import type { SubscriptionContext } from "./periods.ts"
 
@@ -17,7 +17,7 @@ const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
   cancelled: "cancelled",
 }
 
-/** States in which an attempt is under way at the rail. */
+/** The states in which an attempt is in progress at the rail. */
 const CHARGING: ReadonlySet<string> = new Set([
   "opening",
   "starting",
@@ -29,13 +29,13 @@ const CHARGING: ReadonlySet<string> = new Set([
   "ending",
 ])
 
-/** Whether it waits for its checkout session to be completed (decision G2). */
+/** Whether it waits for the completion of its checkout session (decision G2). */
 export const waitsForCheckout = (state: string): boolean => state.startsWith("checkout.")
 
 /** Whether a charge of the subscription is pending (decision E15). */
 export const isCharging = (state: string): boolean => CHARGING.has(state)
 
-/** Of what is overdue, and of what ends, which is shown as it was before. */
+/** The status of an overdue subscription, and of one that is ending, which keeps its earlier status. */
 const standingOf = ({ pause, escalation, dunning }: SubscriptionContext): SubscriptionStatus => {
   if (pause !== null || escalation?.action === "pause") return "paused"
   return dunning === null ? "active" : "past_due"
@@ -45,19 +45,19 @@ const standingOf = ({ pause, escalation, dunning }: SubscriptionContext): Subscr
 export const statusOf = (state: string, context: SubscriptionContext): SubscriptionStatus =>
   STATUSES[state.split(".")[0]!] ?? standingOf(context)
 
-/** When a subscription that owes a bill ends by itself: as it was asked to, or for non-payment. */
+/** When a subscription with an unpaid bill ends automatically: by an earlier request, or for non-payment. */
 export const endsAt = ({ bill, dunning, cancelAtPeriodEnd }: SubscriptionContext) => ({
   asked: cancelAtPeriodEnd && bill !== null ? bill.periodEnd : Number.POSITIVE_INFINITY,
   unpaid: dunning === null ? Number.POSITIVE_INFINITY : unpaidDeadline(dunning),
 })
 
-/** Whether what falls due at `at` on such a subscription comes before its end: at one instant a retry may still save it (decision E19). */
+/** Whether a timer due at `at` comes before the end of such a subscription: at the same instant a retry may still save it (decision E19). */
 export const isBeforeEnd = (context: SubscriptionContext, at: number): boolean => {
   const { asked, unpaid } = endsAt(context)
   return at < asked && at <= unpaid
 }
 
-/** When money will be asked for next, as things stand; null where it won't. */
+/** When the next charge is due in the current state; null if none is. */
 export const nextChargeAt = (state: string, context: SubscriptionContext): number | null => {
   const { cancelAtPeriodEnd: cancelling, periodEnd, trialEnd, dunning } = context
   switch (state.split(".")[0]) {

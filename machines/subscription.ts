@@ -1,9 +1,9 @@
 /**
- * The life of a subscription (decisions D and E): trial, first payment, renewals, pauses, dunning, cancellation.
+ * The lifecycle of a subscription (decisions D and E): trial, first payment, renewals, pauses, dunning, cancellation.
  *
- * Pure: every event says when it happens (`at`) and brings the facts that the decision needs (machines/events.ts); every
- * effect is a named action with parameters. What transitions do is in machines/subscription_effects.ts; the actions, delays and
- * guards are in machines/subscription_setup.ts, what it knows is in machines/periods.ts, what the API shows of it follows from the state by machines/status.ts.
+ * Pure: every event has its time (`at`) and the facts that the decision needs (machines/events.ts); every effect is a named action with
+ * parameters. The effects of transitions are in machines/subscription_effects.ts; the actions, delays and guards are in
+ * machines/subscription_setup.ts, the context is in machines/periods.ts, the API's status in machines/status.ts.
  */
 import { boundary } from "./calendar.ts"
 import {
@@ -91,7 +91,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       },
     },
 
-    /** It starts, with its first payment or its trial, once the buyer completes its checkout session (decisions G2, G3). */
+    /** Starts, with its first payment or its trial, when the buyer completes its checkout session (decisions G2, G3). */
     checkout: {
       initial: "open",
       on: {
@@ -146,7 +146,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     opening: {
       entry: ["billFirst", attempt],
       on: {
-        // No event has announced it yet.
+        // No event has been emitted for it yet.
         cancel: [
           {
             guard: "cancelsNow",
@@ -157,7 +157,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           { guard: "changesReason", actions: "cancelLater" },
         ],
         update: { actions: "update" },
-        // Announced as what it has become (decision E20).
+        // The event shows the resulting state (decision E20).
         "charge.succeeded": {
           target: "active",
           actions: [settle(), post("paid"), "payPeriod", emit("subscription.created"), emit("charge.succeeded")],
@@ -176,7 +176,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       },
     },
 
-    /** A first payment that the rail takes its time over, or that came due at `start_at`. */
+    /** A first payment that the rail has not decided yet, or that came due at `start_at`. */
     starting: {
       on: {
         "charge.succeeded": { target: "active", actions: [...paid, emit("subscription.updated")] },
@@ -272,7 +272,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
           },
         },
-        /** Resumed; what its new period costs is being collected. */
+        /** Resumed; the charge for its new period is in progress. */
         resuming: {
           on: {
             ...methods,
@@ -283,7 +283,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       },
     },
 
-    /** By request: nothing is charged. (A pause by escalation is a state of what is overdue.) */
+    /** Paused by request: nothing is charged. (A pause by escalation is a state of `overdue`.) */
     paused: {
       on: {
         resume: [...resumptions],
@@ -310,7 +310,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       },
     },
 
-    /** A bill is owed: dunning. The unpaid clock runs on through everything in here (decision E7). */
+    /** A bill is owed: dunning. The unpaid clock runs through all states in here (decision E7). */
     overdue: {
       initial: "deciding",
       after: {
@@ -332,7 +332,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           { actions: ["update", emit("subscription.updated")] },
         ],
         units: { guard: "inService", actions: "countUnits" },
-        // The bill is tried now: by hand (decision E16), or for a new payment method (decision E6).
+        // Tries the bill now: by request (decision E16), or with a new payment method (decision E6).
         retry: { target: ".charging", actions: ["billAtRequest", attempt] },
         method: { target: ".charging", actions: ["billWithMethod", attempt] },
         "method.removed": { actions: "forgetMethod" },
@@ -404,12 +404,12 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
                 target: "#subscription.cancelled",
                 actions: [settle(), emit("charge.failed"), ...cancelOwing],
               },
-              // Entered again, so that the timers which this attempt held up are set again.
+              // Enters the state again, so that the timers delayed by this attempt are set again.
               { target: "#subscription.overdue", reenter: true, actions: [...failAgain] },
             ],
           },
         },
-        /** Nothing is left to try by ourselves: paid by hand, forgiven, written off, or cancelled for non-payment. */
+        /** No automatic attempt is left: it is paid by request, forgiven, written off, or cancelled for non-payment. */
         waiting: {
           on: {
             reminder: { actions: remind },
@@ -422,7 +422,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
                 actions: [...findResumedAfterEscalation],
               },
             ],
-            // Forgiveness (decision E9): what is owed is given up, and a new period begins, with the credit that a resumption had (E24).
+            // Forgiveness (decision E9): the debt is given up, and a new period starts, with the credit of an earlier resumption (E24).
             resume: [
               {
                 guard: "resumesFreeAfterEscalation",
@@ -441,8 +441,8 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     },
 
     /**
-     * Its last period is over, and what the units of it cost is being collected, once (decision E34). It is cancelled when that is
-     * answered, paid or not; until then it is shown as it was.
+     * Its last period has ended, and the units of that period are charged, once (decision E34). It is cancelled after the result, paid or not;
+     * until then it keeps its earlier status.
      */
     ending: {
       on: {
@@ -458,7 +458,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       },
     },
 
-    /** For good. A payment that was on its way may still succeed: it is owed back (decision E15). */
+    /** Final. A pending payment may still succeed: it is owed back (decision E15). */
     cancelled: {
       on: {
         "charge.succeeded": { actions: [settle(true), emit("charge.succeeded")] },

@@ -1,4 +1,4 @@
-/** The parts that the chart in machines/subscription.ts is made of: what it can do, wait for and ask. */
+/** The actions, delays and guards of the machine in machines/subscription.ts. */
 import { and, assign, not, or, setup, stateIn } from "xstate"
 import { MIN_CHARGE_KOBO, NO_USAGE, totalOf, type Usage } from "./billing.ts"
 import { afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
@@ -35,15 +35,15 @@ import type { Reminder } from "./reminders.ts"
 type Context = SubscriptionContext
 type Moment = { readonly context: Context; readonly event: SubscriptionEvent }
 
-/** An event to emit, about the subscription as it is at that point of the transition. */
+/** An event to emit, with the context at that point of the transition. */
 export interface Emission {
   readonly type: SubscriptionEventType
   readonly context: Context
-  /** The state to show it in; the one that the transition leads to where nothing else is said. */
+  /** The state to show; by default the target state of the transition. */
   readonly state?: string
 }
 
-/** A reminder of the plan's schedule that has come. */
+/** A due reminder of the plan's schedule. */
 export interface Reminded {
   readonly template: AutomaticTemplate
   readonly rule: Reminder["rule"]
@@ -56,7 +56,7 @@ export const reminderOf = (event: SubscriptionEvent): Reminded => {
   return { template: rule === "pre_due" ? "payment_due" : "payment_failed", rule, day }
 }
 
-/** The plan facts that an event brings; those it leaves out don't matter to it. */
+/** The plan facts of an event; absent ones do not matter to it. */
 const factsOf = (event: SubscriptionEvent): Required<PlanFacts> => ({
   unitKobo: ("unitKobo" in event ? event.unitKobo : undefined) ?? 0,
   proRate: ("proRate" in event ? event.proRate : undefined) ?? false,
@@ -77,7 +77,7 @@ const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
   return afterFailure(context.dunning, event.policy, { failedAt, attemptedAt, origin, retryable, retryNotBefore })
 }
 
-/** When the retry was due that a failed attempt by hand, or with a new method that leaves the schedule as it is, postponed; else never. */
+/** When a scheduled retry was due that an attempt by request, or with a new method, delayed; Infinity if there is none. */
 const postponedRetryAt = ({ bill, dunning }: Context, event: SubscriptionEvent): number => {
   const { origin, attemptedAt } = bill!
   const dueAt = dunning!.nextRetryAt ?? Number.POSITIVE_INFINITY
@@ -85,7 +85,7 @@ const postponedRetryAt = ({ bill, dunning }: Context, event: SubscriptionEvent):
   return origin === "request" || isWithMethod ? dueAt : Number.POSITIVE_INFINITY
 }
 
-/** A bill of `period` takes the place of whatever was billed before. */
+/** Replaces the current bill. */
 const bill = (made: Bill, over: Partial<Context> = {}): Partial<Context> => ({
   ...over,
   bill: made,
@@ -100,7 +100,7 @@ const furtherAttempt = ({ bill }: Context, at: number, how: Partial<Bill>): Bill
   ...how,
 })
 
-/** Whether an event asks to cancel at the period's end, now that it is not being asked already. */
+/** Whether an event asks to cancel at the period's end, and no earlier event did. */
 const asksForPeriodEnd = ({ cancelAtPeriodEnd }: Context, event: SubscriptionEvent): boolean =>
   !cancelAtPeriodEnd &&
   (event.type === "cancel" ? event.atPeriodEnd : event.type === "update" && event.cancelAtPeriodEnd === true)
@@ -111,11 +111,11 @@ export const foundBill = (event: SubscriptionEvent): Bill => {
   return event.bill
 }
 
-/** Whether a found attempt is at a bill that the subscription has not made. */
+/** Whether a found attempt belongs to a bill that the subscription has not made. */
 const isOfNewBill = ({ context, event }: Moment): boolean =>
   event.type === "charge.found" && event.bill.no > context.billsMade
 
-/** Whether it is a further attempt at the bill that is being collected. */
+/** Whether a found attempt is a further attempt at the current bill. */
 const isFurther = ({ context: { bill }, event }: Moment): boolean =>
   event.type === "charge.found" &&
   bill !== null &&
@@ -125,10 +125,10 @@ const isFurther = ({ context: { bill }, event }: Moment): boolean =>
 
 const reasonOf = (event: SubscriptionEvent) => (event.type === "cancel" ? event.reason : "merchant_request")
 
-/** Whether units of a last period are to be charged (decision E34). */
+/** Whether the units of the last period have to be charged (decision E34). */
 const owesUnits = ({ context, event }: Moment): boolean => lastLines(context, usageOf(context, event)) !== undefined
 
-/** An attempt under way may still save the subscription: its failure decides (decision E21). */
+/** An attempt in progress may still save the subscription: its failure decides (decision E21). */
 const noAttemptUnderWay = not(stateIn({ overdue: "charging" }))
 
 export const subscriptionSetup = setup({
@@ -141,9 +141,9 @@ export const subscriptionSetup = setup({
     nudge: (_, _params: { readonly template: AutomaticTemplate }) => {},
     remind: (_, _params: Reminded) => {},
     post: (_, _params: { readonly posting: Posting; readonly bill: Bill }) => {},
-    /** What was paid for, or is owed, is not served any further (machines/events.ts). */
+    /** Ends service of the paid or owed period (machines/events.ts). */
     endService: (_, _params: ServiceEnd) => {},
-    /** The paid period ends here: what it was paid for beyond this is credited, or was delivered. */
+    /** Ends the paid period here: the rest is credited, or was delivered. */
     closePeriod: (_, _params: { readonly at: number }) => {},
     /** The method that paid an overdue bill becomes the subscription's (decision E16). */
     adoptMethod: (_, _params: { readonly methodId: string | null }) => {},
@@ -154,8 +154,8 @@ export const subscriptionSetup = setup({
       return bill(made, { ...period, periodNo: -1 })
     }),
     /**
-     * The first bill of a checkout, from the instant of this try: nobody pays for the time that the page was open. The period
-     * is the subscription's once it is paid.
+     * The first bill of a checkout, from the time of this try: the buyer does not pay for the time that the page was open. The period
+     * becomes the subscription's when it is paid.
      */
     billCheckout: assign(({ context, event }) => {
       const period = firstPeriod(context.billingCycle, event.at)
@@ -183,19 +183,19 @@ export const subscriptionSetup = setup({
       const period = firstPeriod(context.billingCycle, event.deliveredAt)
       return bill(billFor(context, "renewal", period, event.at, deliveryLines(context, event.deliveries)))
     }),
-    /** What the units of the last period cost, once it is over (decision E34). */
+    /** The bill for the units of the last period, after its end (decision E34). */
     billLast: assign(({ context, event }) => {
       const lines = lastLines(context, usageOf(context, event)) ?? []
       const made = billFor(context, "last", endOfPeriod(context), event.at, lines)
       return bill({ ...made, methodId: context.bill?.standIn ?? null })
     }),
-    /** A new period, and a new grid, from the instant of resuming (decision E11). */
+    /** A new period, on a new grid, from the instant of resuming (decision E11). */
     billResume: assign(({ context, event }) => {
       const period = firstPeriod(context.billingCycle, event.at)
       const made = billFor(context, "resume", period, event.at, linesOfResume({ context, event }))
       return bill(made, { ...period, periodQuantity: context.quantity, pause: null, dunning: null, escalation: null })
     }),
-    /** When it is due; one that an attempt under way held up, when that has failed. */
+    /** Runs at its due time, or after the failure of an attempt that delayed it. */
     billAgain: assign(({ context, event }) => ({
       bill: furtherAttempt(context, event.at, { origin: "schedule", methodId: context.bill!.standIn }),
     })),
@@ -230,7 +230,7 @@ export const subscriptionSetup = setup({
     }),
     // Bills of attempts that were found at their rail (decision F9).
     takeBill: assign(({ event }) => bill(foundBill(event))),
-    /** The first bill: the period is the subscription's, and not paid yet. */
+    /** The first bill: the subscription gets its period, which is not paid yet. */
     takeFirst: assign(({ event }) => {
       const made = foundBill(event)
       return bill(made, { ...periodOf(made), periodNo: -1 })
@@ -253,7 +253,7 @@ export const subscriptionSetup = setup({
       escalation: { action: ESCALATIONS[context.dunning!.policy.escalation], triggeredAt: event.at },
     })),
     // Everything else.
-    /** Units of a trial are free, those reported while its payment is under way too (decision E1). */
+    /** Units of a trial are free, also while its payment is in progress (decision E1). */
     dropUnits: assign({ units: 0 }),
     countUnits: assign(({ context, event }) => {
       if (event.type !== "units") return {}
@@ -306,7 +306,7 @@ export const subscriptionSetup = setup({
     startsLater: ({ context, event }) => context.startAt > event.at,
     hasTrial: ({ context }) => context.trialEnd !== null,
     hasShortTrial: ({ context }) => context.trialEnd !== null && isShortTrial(context),
-    /** A plan that is billed by deliveries has no calendar: its period's end only ends what was cancelled (decision D8). */
+    /** A delivery plan has no calendar: its period's end only ends a cancelled subscription (decision D8). */
     billedByCalendar: ({ context }) => context.billingCycle !== "per_delivery",
     resumesFree: (moment) => totalOf(linesOfResume(moment)) < MIN_CHARGE_KOBO,
     resumesFreeAfterEscalation: (moment) =>
@@ -328,7 +328,7 @@ export const subscriptionSetup = setup({
     triedAtRequestAndRetryDue: ({ context }) =>
       context.bill!.origin === "request" && context.dunning!.nextRetryAt !== null,
     hasNextMethod: ({ context }) => context.bill!.nextMethod !== null,
-    /** A retry was scheduled by this failure, and a new method makes it at once. */
+    /** This failure scheduled a retry, and a new method makes it immediately. */
     hasNextMethodAndRetryDue: ({ context }) =>
       context.bill!.nextMethod !== null && context.bill!.origin !== "request" && context.dunning!.nextRetryAt !== null,
     gaveUp: ({ context }) => context.dunning!.gaveUp,
@@ -338,8 +338,8 @@ export const subscriptionSetup = setup({
     pausedByEscalation: ({ context }) => context.escalation?.action === "pause",
     inService: ({ context }) => context.escalation?.action !== "pause",
     /**
-     * The unpaid clock has run out while the attempt was under way. What was to be tried by then is tried first: a method that waits, or
-     * the retry that an attempt by hand, or with a new method, held up (decision E21). At the very instant the clock's own timer cancels (E19).
+     * The unpaid clock ran out during the attempt, and nothing is left to try. Attempts planned before the deadline come first: a waiting
+     * method, or a retry delayed by an attempt by request or with a new method (decision E21). At the exact deadline the timer cancels (E19).
      */
     unpaidTooLongAndNothingToTry: ({ context, event }) => {
       const { bill, dunning } = context
@@ -348,7 +348,7 @@ export const subscriptionSetup = setup({
     },
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
-    /** Asked for again, with another reason (decision E13). */
+    /** Requested again, with another reason (decision E13). */
     changesReason: ({ context, event }) =>
       event.type === "cancel" &&
       event.atPeriodEnd &&
@@ -356,12 +356,12 @@ export const subscriptionSetup = setup({
       context.cancelledAt === null &&
       event.reason !== context.cancelReason,
     notOver: ({ context }) => context.cancelledAt === null,
-    /** Cancelling at the end of a period that has ended is cancelling now (decision E12). */
+    /** Cancelling at the end of a period that has already ended is immediate cancellation (decision E12). */
     periodIsOver: ({ context, event }) => asksForPeriodEnd(context, event) && context.periodEnd <= event.at,
     periodIsOverAndOwesUnits: and(["periodIsOver", "owesUnits"]),
     /**
-     * Of an unpaid period the one that counts is the one that the bill is for, once no attempt at it is under way (decision E21); of a
-     * paused one, the last.
+     * An unpaid subscription uses the period of its bill, when no attempt is in progress (decision E21); a paused one uses its last
+     * period.
      */
     billedPeriodIsOver: and([
       or([noAttemptUnderWay, ({ context }: Moment) => context.escalation?.action === "pause"]),

@@ -1,4 +1,4 @@
-/** A webhook endpoint (decision I2): enabled or disabled, by its owner or because nothing arrives there. */
+/** A webhook endpoint (decision I2): enabled, or disabled by its owner or because deliveries fail. */
 import { assign, setup } from "xstate"
 
 export const ENDPOINT_STATUSES = ["enabled", "disabled"] as const
@@ -7,7 +7,7 @@ export const DISABLED_REASONS = ["endpoint_gone", "repeated_failures"] as const
 export type DisabledReason = (typeof DISABLED_REASONS)[number]
 
 export interface WebhookEndpointContext {
-  /** Why it was disabled; null where its owner did it. */
+  /** Why it was disabled; null if its owner did it. */
   readonly reason: DisabledReason | null
 }
 
@@ -19,7 +19,7 @@ export type WebhookEndpointEvent = {
 export const webhookEndpointMachine = setup({
   types: {} as { context: WebhookEndpointContext; events: WebhookEndpointEvent; input: { readonly at: number } },
   actions: {
-    /** What waits to be delivered is given up: an endpoint that is enabled again gets what happens from then on. */
+    /** Gives up waiting deliveries: an endpoint that is enabled again gets only later events. */
     giveUpWaiting: () => {},
     emailOwner: () => {},
   },
@@ -32,7 +32,7 @@ export const webhookEndpointMachine = setup({
       exit: "giveUpWaiting",
       on: {
         disable: "disabled",
-        // 410: whoever answers there says that it is over.
+        // 410: the endpoint reports that it is gone.
         "endpoint.gone": { target: "disabled", actions: assign({ reason: "endpoint_gone" as const }) },
         "endpoint.failing": {
           target: "disabled",

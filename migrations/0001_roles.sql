@@ -1,4 +1,4 @@
--- The roles of requests and of finance teams, the check of an optimistic write, and the probe of readiness.
+-- Creates the roles of requests and finance teams, the check of optimistic writes, and the readiness probe.
 
 CREATE EXTENSION IF NOT EXISTS btree_gist;
 
@@ -31,14 +31,14 @@ BEGIN
     RAISE EXCEPTION '%: % rows for %', name, returned, expected USING ERRCODE = 'BK001', CONSTRAINT = name;
   END IF;
 END $$;
-COMMENT ON FUNCTION expect_rows IS 'Ends the statement unless so many rows were found. BK001, with the name as its constraint: something has changed since it was read.';
+COMMENT ON FUNCTION expect_rows IS 'Fails the statement unless it found the expected number of rows. BK001, with the name as its constraint: a row has changed since it was read.';
 GRANT EXECUTE ON FUNCTION expect_rows TO billing_request;
 
--- What GET /readyz writes to learn whether writes work (decision A14).
+-- GET /readyz writes here to check that writes work (decision A14).
 CREATE TABLE write_probe (
   at timestamptz NOT NULL
 );
-COMMENT ON TABLE write_probe IS 'Always empty: write_probe() adds a row and takes it back. Each try leaves a dead row, which autovacuum removes by the page.';
+COMMENT ON TABLE write_probe IS 'Always empty: write_probe() inserts a row and rolls it back. Each try leaves a dead row, which autovacuum removes by the page.';
 
 CREATE FUNCTION write_probe() RETURNS void LANGUAGE plpgsql SET work_mem = '64kB' AS $$
 BEGIN

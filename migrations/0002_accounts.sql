@@ -1,7 +1,7 @@
--- Accounts (merchants), their keys, their usage and the service's invoices.
+-- Creates accounts (merchants), their keys, their usage and the service's invoices.
 --
--- Primary keys begin with account_id, so every table can be distributed by it. Secondary indexes begin with their own column: without
--- statistics, the planner of a young table must not take them for a look-up by primary key.
+-- Primary keys start with account_id, so every table can be distributed by it. Secondary indexes start with another column: without
+-- statistics, the planner must not use them for a look-up by primary key.
 -- Row-level security limits a request (role billing_request) to its account and environment.
 
 CREATE TABLE account (
@@ -21,11 +21,11 @@ CREATE TABLE account (
   CONSTRAINT account_live_access_known CHECK (live_access IN ('not_requested', 'pending_review', 'approved', 'rejected', 'suspended')),
   CONSTRAINT account_rail_known CHECK (rail IN ('simulator', 'paystack', 'flutterwave'))
 );
-COMMENT ON TABLE account IS 'A merchant. Everything else belongs to one (its account_id).';
-COMMENT ON COLUMN account.vertical IS 'The provider''s business type; null until it is chosen.';
-COMMENT ON COLUMN account.rail IS 'Where new payment methods come from in live (decision P4); the sandbox always has the simulator.';
-COMMENT ON COLUMN account.cells IS 'The cells that it has lived in before this one, which its older links name.';
-COMMENT ON COLUMN account.live_since IS 'When live access was approved; null: never, or from the first day on (so, too, where that was before this was kept).';
+COMMENT ON TABLE account IS 'Merchants. All other rows belong to one (account_id).';
+COMMENT ON COLUMN account.vertical IS 'The provider''s business type; null: not chosen yet.';
+COMMENT ON COLUMN account.rail IS 'The rail of new payment methods in live (decision P4). The sandbox always uses the simulator.';
+COMMENT ON COLUMN account.cells IS 'The cells in which it lived before this one. Its older links name them.';
+COMMENT ON COLUMN account.live_since IS 'When live access was approved; null: never, or on the first day.';
 ALTER TABLE account ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_account ON account TO billing_request USING (id = current_setting('billing.account_id'));
 GRANT SELECT, UPDATE (vertical) ON account TO billing_request;
@@ -44,7 +44,7 @@ CREATE TABLE api_key (
   scopes jsonb DEFAULT '{}'::jsonb NOT NULL,
   origins text[] DEFAULT '{}'::text[] NOT NULL,
   last_used_at timestamptz,
-  cell text COLLATE "C",
+  cell text COLLATE "C" NOT NULL,
   CONSTRAINT api_key_pkey PRIMARY KEY (account_id, livemode, id),
   CONSTRAINT api_key_hash_unique UNIQUE (hash),
   CONSTRAINT api_key_type_known CHECK (type IN ('secret', 'publishable', 'restricted')),
@@ -52,12 +52,12 @@ CREATE TABLE api_key (
   CONSTRAINT api_key_origins_of_publishable CHECK (type = 'publishable' OR origins = '{}'),
   CONSTRAINT api_key_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE api_key IS 'API keys. The key itself is never kept, only its SHA-256, prefix and last four characters (decision J1).';
+COMMENT ON TABLE api_key IS 'API keys. Only the SHA-256, the prefix and the last four characters of a key are stored (decision J1).';
 COMMENT ON COLUMN api_key.expires_at IS 'End of the grace period of a rolled key.';
-COMMENT ON COLUMN api_key.scopes IS 'What a restricted key may do: scope to read or write (write includes read).';
+COMMENT ON COLUMN api_key.scopes IS 'Permissions of a restricted key: read or write by scope (write includes read).';
 COMMENT ON COLUMN api_key.origins IS 'Browser origins that may use a publishable key.';
-COMMENT ON COLUMN api_key.last_used_at IS 'To the minute; written in batches.';
-COMMENT ON COLUMN api_key.cell IS 'The cell that made it, which the key itself names; null: from before there were cells.';
+COMMENT ON COLUMN api_key.last_used_at IS 'Exact to the minute; written in batches.';
+COMMENT ON COLUMN api_key.cell IS 'The cell that made the key. The key itself names it.';
 ALTER TABLE api_key ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON api_key TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 
@@ -72,8 +72,8 @@ CREATE TABLE administrator_key (
   CONSTRAINT administrator_key_pkey PRIMARY KEY (id),
   CONSTRAINT administrator_key_hash_unique UNIQUE (hash)
 );
-COMMENT ON TABLE administrator_key IS 'Keys of the service''s own people (adm_…), made by the command line only (decision J3).';
-COMMENT ON COLUMN administrator_key.last_used_at IS 'To the minute; written in batches.';
+COMMENT ON TABLE administrator_key IS 'Keys of the service''s administrators (adm_…), made only by the command line (decision J3).';
+COMMENT ON COLUMN administrator_key.last_used_at IS 'Exact to the minute; written in batches.';
 
 CREATE TABLE provider_history (
   account_id text COLLATE "C" NOT NULL,
@@ -90,8 +90,8 @@ CREATE TABLE provider_history (
   CONSTRAINT provider_history_new_vertical_known CHECK (new_vertical IN ('generic', 'estate_management', 'meal_plan', 'gym_fitness', 'insurance', 'waste', 'fuel', 'laundry', 'ecommerce')),
   CONSTRAINT provider_history_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE provider_history IS 'Changes of a provider''s business type by administrators.';
-COMMENT ON COLUMN provider_history.livemode IS 'A business type holds in both environments; its history is kept with the live one.';
+COMMENT ON TABLE provider_history IS 'Changes of providers'' business types by administrators.';
+COMMENT ON COLUMN provider_history.livemode IS 'Always true: a business type is the same in both environments, and its history is in live.';
 ALTER TABLE provider_history ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON provider_history TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT, INSERT ON provider_history TO billing_request;
@@ -107,12 +107,12 @@ CREATE TABLE account_plan_change (
   CONSTRAINT account_plan_change_live_only CHECK (livemode),
   CONSTRAINT account_plan_change_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE account_plan_change IS 'When an account went from one API plan to another: invoices charge each for its share of the month (decision K4).';
+COMMENT ON TABLE account_plan_change IS 'Changes of accounts'' API plans. Invoices charge each plan for its share of the month (decision K4).';
 ALTER TABLE account_plan_change ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON account_plan_change TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT ON account_plan_change TO billing_request;
 
--- What accounts use of the service: counted with each write, kept by calendar month.
+-- Usage of the service, counted with each write, by calendar month.
 CREATE TABLE usage_counter (
   account_id text COLLATE "C" NOT NULL,
   livemode boolean NOT NULL,
@@ -129,8 +129,8 @@ CREATE TABLE usage_counter (
   CONSTRAINT usage_counter_thresholds_known CHECK (write_threshold IN (0, 80, 100) AND nudge_threshold IN (0, 80, 100)),
   CONSTRAINT usage_counter_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 ) WITH (fillfactor=50);
-COMMENT ON TABLE usage_counter IS 'What an account has used in a calendar month (decision K1). Writes are counted in the transaction of the write: exact, and without gaps.';
-COMMENT ON COLUMN usage_counter.write_threshold IS 'The highest percentage of the allowance that was announced: each is announced once (decision K3).';
+COMMENT ON TABLE usage_counter IS 'Usage of an account in a calendar month (decision K1). Writes are counted in the transaction of the write, so the count is exact.';
+COMMENT ON COLUMN usage_counter.write_threshold IS 'The highest announced percentage of the allowance: each is announced once (decision K3).';
 ALTER TABLE usage_counter ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON usage_counter TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT, INSERT, UPDATE ON usage_counter TO billing_request;
@@ -150,7 +150,7 @@ CREATE TABLE owner_email (
   CONSTRAINT owner_email_pkey PRIMARY KEY (account_id, livemode, id),
   CONSTRAINT owner_email_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE owner_email IS 'E-mails to account owners, written in the transaction of what they tell of, for a messenger to send.';
+COMMENT ON TABLE owner_email IS 'E-mails to account owners, written in the transaction of their cause. A messenger sends them.';
 CREATE INDEX owner_email_waiting ON owner_email (next_try_at) WHERE sent_at IS NULL AND failure_reason IS NULL;
 ALTER TABLE owner_email ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON owner_email TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -182,7 +182,7 @@ CREATE TABLE invoice (
   CONSTRAINT invoice_currency_ngn CHECK (currency = 'NGN'),
   CONSTRAINT invoice_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE invoice IS 'What a merchant owes the service for a month: drawn up once, whoever does it and however often. Its columns are the snapshot of machines/invoice.ts.';
+COMMENT ON TABLE invoice IS 'A merchant''s invoice from the service for a month. It is created once, even if the job runs twice. Its columns are the snapshot of machines/invoice.ts.';
 COMMENT ON COLUMN invoice.vat_kobo IS 'The VAT that the total includes.';
 CREATE INDEX invoice_id ON invoice (id);
 CREATE INDEX invoice_state ON invoice (state, account_id, livemode, id);
@@ -192,28 +192,25 @@ GRANT SELECT ON invoice TO billing_request;
 
 CREATE TABLE service_secret (
   name text NOT NULL,
-  value bytea,
-  sealed bytea,
-  CONSTRAINT service_secret_pkey PRIMARY KEY (name),
-  CONSTRAINT service_secret_in_one_form CHECK ((value IS NULL) <> (sealed IS NULL))
+  sealed bytea NOT NULL,
+  CONSTRAINT service_secret_pkey PRIMARY KEY (name)
 );
-COMMENT ON TABLE service_secret IS 'Random values that all processes share and nobody else needs, such as what signed links are signed with.';
-COMMENT ON COLUMN service_secret.value IS 'The value in the clear, where it was written before secrets were encrypted; null once `cli secrets rotate` has run.';
-COMMENT ON COLUMN service_secret.sealed IS 'The value, encrypted under ENCRYPTION_KEY with its name as associated data.';
+COMMENT ON TABLE service_secret IS 'Random secrets that only the processes of the service share, such as the key of signed links.';
+COMMENT ON COLUMN service_secret.sealed IS 'The value, encrypted with ENCRYPTION_KEY; its name is the associated data.';
 
 CREATE FUNCTION announce_key_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_notify('api_key_changed', encode(OLD.hash, 'hex'));
   RETURN NULL;
 END $$;
-COMMENT ON FUNCTION announce_key_change IS 'Tells every process to forget what it remembers of a key: revoking works at once everywhere.';
+COMMENT ON FUNCTION announce_key_change IS 'Notifies every process to drop a key from its cache, so that revoking takes effect immediately.';
 
 CREATE FUNCTION announce_account_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_notify('api_key_changed', NEW.id);
   RETURN NULL;
 END $$;
-COMMENT ON FUNCTION announce_account_change IS 'Tells every process to forget what it remembers of an account''s keys.';
+COMMENT ON FUNCTION announce_account_change IS 'Notifies every process to drop an account''s keys from its cache.';
 
 CREATE TRIGGER account_announce AFTER UPDATE ON account FOR EACH ROW WHEN ((OLD.live_access, OLD.api_plan) IS DISTINCT FROM (NEW.live_access, NEW.api_plan)) EXECUTE FUNCTION announce_account_change();
 CREATE TRIGGER administrator_key_announce AFTER UPDATE OF name, revoked_at ON administrator_key FOR EACH ROW EXECUTE FUNCTION announce_key_change();

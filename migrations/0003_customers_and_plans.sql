@@ -1,9 +1,9 @@
--- Test clocks, plans, customers and their payment methods.
+-- Creates test clocks, plans, customers and their payment methods.
 
 CREATE FUNCTION metadata_digest(key text, value text) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
   SELECT substring(sha256(convert_to(length(key) || ':' || key || value, 'UTF8')) FOR 16)
 $$;
-COMMENT ON FUNCTION metadata_digest IS 'What a key with its value is found by: half of a SHA-256, so what is found is compared with the metadata itself too.';
+COMMENT ON FUNCTION metadata_digest IS 'The search key of a metadata key and value: half of a SHA-256. So a match is also compared with the metadata itself.';
 
 CREATE TABLE test_clock (
   account_id text COLLATE "C" NOT NULL,
@@ -30,13 +30,13 @@ CREATE TABLE test_clock (
   CONSTRAINT test_clock_window CHECK ((window_to_at IS NULL) = (window_opened_at IS NULL) AND (window_to_at IS NULL OR state <> 'ready')),
   CONSTRAINT test_clock_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE test_clock IS 'Sandbox clocks: their customers live in the time at which the clock stands.';
-COMMENT ON COLUMN test_clock.runner IS 'The process that moves the clock while it is advancing; see process liveness in docs/operating.md.';
-COMMENT ON COLUMN test_clock.target_at IS 'Where an advance is going; null while the clock stands still.';
-COMMENT ON COLUMN test_clock.failed_steps IS 'Steps of the advance that failed in a row.';
-COMMENT ON COLUMN test_clock.waiting_since IS 'When it was last put in the queue of clocks to be moved: as its advance was asked for, or as it made room for others.';
-COMMENT ON COLUMN test_clock.window_to_at IS 'While it advances: the end of the window that begins at frozen_at. All that is due in it fires before the clock moves on.';
-COMMENT ON COLUMN test_clock.window_opened_at IS 'When the window was opened, by the wall clock: IDs of what is made in it begin with this time.';
+COMMENT ON TABLE test_clock IS 'Sandbox clocks. Their customers use the time of the clock.';
+COMMENT ON COLUMN test_clock.runner IS 'The process that moves an advancing clock; see process liveness in docs/operating.md.';
+COMMENT ON COLUMN test_clock.target_at IS 'The target time of an advance; null: the clock is not advancing.';
+COMMENT ON COLUMN test_clock.failed_steps IS 'Consecutive failed steps of the advance.';
+COMMENT ON COLUMN test_clock.waiting_since IS 'When the clock last joined the queue of clocks to move: at the request of its advance, or when it let others go first.';
+COMMENT ON COLUMN test_clock.window_to_at IS 'The end of the advancing clock''s window, which starts at frozen_at. All timers due in it fire before the clock moves on.';
+COMMENT ON COLUMN test_clock.window_opened_at IS 'When the window was opened, by the wall clock. IDs that are made in it start with this time.';
 CREATE INDEX test_clock_known ON test_clock (account_id, livemode, id) WHERE state <> 'deleting';
 CREATE INDEX test_clock_expiring ON test_clock (deletes_at) WHERE state IN ('ready', 'internal_failure');
 CREATE INDEX test_clock_advancing ON test_clock (account_id, waiting_since NULLS FIRST) WHERE state = 'advancing';
@@ -45,7 +45,6 @@ ALTER TABLE test_clock ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON test_clock TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT, INSERT, UPDATE, DELETE ON test_clock TO billing_request;
 
--- What is sold, to whom, paid how, and on which clock.
 CREATE TABLE plan (
   account_id text COLLATE "C" NOT NULL,
   livemode boolean NOT NULL,
@@ -77,9 +76,9 @@ CREATE TABLE plan (
   CONSTRAINT plan_status_known CHECK (status IN ('active', 'archived')),
   CONSTRAINT plan_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE plan IS 'What customers subscribe to. Subscriptions keep their own price: a changed amount reaches new ones only.';
-COMMENT ON COLUMN plan.reminders_rescheduled_to IS 'While the rules for reminders have changed: the last subscription on the wall clock that follows them; null otherwise.';
-COMMENT ON COLUMN plan.reminders_turn_at IS 'When some of its subscriptions last followed its rules for reminders: of an account''s plans the longest waiting is next.';
+COMMENT ON TABLE plan IS 'Plans to which customers subscribe. A subscription keeps its price: a changed amount applies only to new ones.';
+COMMENT ON COLUMN plan.reminders_rescheduled_to IS 'After a change of the reminder rules: the last wall-clock subscription that is rescheduled; null: all are.';
+COMMENT ON COLUMN plan.reminders_turn_at IS 'When a batch of its subscriptions was last rescheduled. The account''s plan that waited longest is next.';
 CREATE INDEX plan_reminders_changed ON plan (account_id, reminders_turn_at NULLS FIRST) WHERE reminders_rescheduled_to IS NOT NULL;
 CREATE INDEX plan_status ON plan (status, account_id, livemode, id);
 ALTER TABLE plan ENABLE ROW LEVEL SECURITY;
@@ -102,8 +101,8 @@ CREATE TABLE customer (
   CONSTRAINT customer_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
   CONSTRAINT customer_test_clock_fkey FOREIGN KEY (account_id, livemode, test_clock_id) REFERENCES test_clock
 );
-COMMENT ON TABLE customer IS 'Whom a merchant bills.';
-COMMENT ON COLUMN customer.email_key IS 'The e-mail address as the filter compares it.';
+COMMENT ON TABLE customer IS 'Customers of merchants.';
+COMMENT ON COLUMN customer.email_key IS 'The e-mail address in lower case, for the filter.';
 CREATE INDEX customer_phone ON customer (phone, account_id, livemode, id) WHERE phone IS NOT NULL;
 CREATE INDEX customer_test_clock ON customer (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL;
 CREATE INDEX customer_email ON customer (email_key, account_id, livemode, id) WHERE email_key IS NOT NULL;
@@ -118,7 +117,7 @@ CREATE TABLE customer_metadata_pair (
   customer_id text COLLATE "C" NOT NULL,
   CONSTRAINT customer_metadata_pair_pkey PRIMARY KEY (account_id, livemode, digest, customer_id)
 );
-COMMENT ON TABLE customer_metadata_pair IS 'Which customers have a key with a value in their metadata: kept by triggers of customer, read by the filter.';
+COMMENT ON TABLE customer_metadata_pair IS 'Index of customers by metadata key and value. Triggers of customer write it, the filter reads it.';
 ALTER TABLE customer_metadata_pair ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON customer_metadata_pair TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT, INSERT, DELETE ON customer_metadata_pair TO billing_request;
@@ -148,12 +147,12 @@ CREATE TABLE payment_method (
   CONSTRAINT payment_method_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
   CONSTRAINT payment_method_customer_fkey FOREIGN KEY (account_id, livemode, customer_id) REFERENCES customer ON DELETE CASCADE
 );
-COMMENT ON TABLE payment_method IS 'Ways to pay that are attached to a customer. Sandbox ones keep their pm_test_ ID, so the ID is unique per customer. No card number is ever stored.';
-COMMENT ON COLUMN payment_method.attached_no IS 'Order of attaching: sandbox IDs are not in order of time.';
-COMMENT ON COLUMN payment_method.rail IS 'The rail that saved it: charges with it go through that one (decision P4).';
-COMMENT ON COLUMN payment_method.sealed IS 'What the rail charges it by, encrypted under ENCRYPTION_KEY with its customer and ID as associated data; null: the simulator needs none.';
-COMMENT ON COLUMN payment_method.email IS 'The e-mail that the rail saved it with, and takes it with only.';
-COMMENT ON COLUMN payment_method.signature IS 'SHA-256 of what the rail knows the card by, so that one that is saved again is known.';
+COMMENT ON TABLE payment_method IS 'Payment methods of customers. Sandbox ones keep their pm_test_ ID, so the ID is unique per customer. No card number is ever stored.';
+COMMENT ON COLUMN payment_method.attached_no IS 'The order of attaching: sandbox IDs are not in order of time.';
+COMMENT ON COLUMN payment_method.rail IS 'The rail that saved it and charges it (decision P4).';
+COMMENT ON COLUMN payment_method.sealed IS 'The rail''s token, encrypted with ENCRYPTION_KEY; customer and ID are the associated data. Null: the simulator needs none.';
+COMMENT ON COLUMN payment_method.email IS 'The e-mail with which the rail saved it. The rail accepts the token only with this e-mail.';
+COMMENT ON COLUMN payment_method.signature IS 'SHA-256 of the rail''s signature of the card, to recognise a card that is saved again.';
 CREATE UNIQUE INDEX payment_method_of_card ON payment_method (customer_id, rail, signature, account_id, livemode) WHERE signature IS NOT NULL;
 ALTER TABLE customer ADD CONSTRAINT customer_default_payment_method_fkey FOREIGN KEY (account_id, livemode, id, default_payment_method_id) REFERENCES payment_method(account_id, livemode, customer_id, id) DEFERRABLE;
 ALTER TABLE payment_method ENABLE ROW LEVEL SECURITY;

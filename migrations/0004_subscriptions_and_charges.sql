@@ -1,4 +1,4 @@
--- Subscriptions, reported units, and charges.
+-- Creates subscriptions, reported units and charges.
 
 CREATE FUNCTION period_boundary(cycle text, anchor timestamptz, n integer) RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -9,16 +9,15 @@ BEGIN
     ELSE make_interval(months => n)
   END) AT TIME ZONE 'UTC';
 END $$;
-COMMENT ON FUNCTION period_boundary IS 'What machines/calendar.ts computes (decision D2), so that no row can hold a period off its grid.';
+COMMENT ON FUNCTION period_boundary IS 'The n-th period boundary, as machines/calendar.ts computes it (decision D2): no row can have a period off its grid.';
 
 CREATE FUNCTION is_on_grid(cycle text, anchor timestamptz, n integer, starts_at timestamptz, ends_at timestamptz) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-  -- By its schema's name: what copies rows (a move between cells, a restored dump) has no search_path.
+  -- With the schema's name: copying rows (a move between cells, a restored dump) has no search_path.
   RETURN n < 0 OR starts_at = public.period_boundary(cycle, anchor, n) AND ends_at = public.period_boundary(cycle, anchor, n + 1);
 END $$;
-COMMENT ON FUNCTION is_on_grid IS 'Whether a period is the n-th of its grid (decision D2); before the first one, anything is.';
+COMMENT ON FUNCTION is_on_grid IS 'Whether a period is the n-th of its grid (decision D2). Before the first period every range is valid.';
 
--- Subscriptions and the charges that pay for them.
 CREATE TABLE subscription (
   account_id text COLLATE "C" NOT NULL,
   livemode boolean NOT NULL,
@@ -75,24 +74,23 @@ CREATE TABLE subscription (
   CONSTRAINT subscription_plan_fkey FOREIGN KEY (account_id, livemode, plan_id) REFERENCES plan,
   CONSTRAINT subscription_payment_method_fkey FOREIGN KEY (account_id, livemode, customer_id, payment_method_id) REFERENCES payment_method (account_id, livemode, customer_id, id)
 ) WITH (fillfactor=80);
-COMMENT ON TABLE subscription IS 'A customer''s subscription to a plan. Its columns are the snapshot of machines/subscription.ts; lifecycle_journal has how it came about.';
-COMMENT ON COLUMN subscription.state IS 'The state of the machine as one word, such as overdue.retrying; status is what the API shows of it.';
+COMMENT ON TABLE subscription IS 'Customers'' subscriptions to plans. The columns are the snapshot of machines/subscription.ts; lifecycle_journal has the history.';
+COMMENT ON COLUMN subscription.state IS 'The state of the machine as one word, such as overdue.retrying. The API shows status instead.';
 COMMENT ON COLUMN subscription.version IS 'Number of the newest transition in lifecycle_journal.';
-COMMENT ON COLUMN subscription.price_kobo IS 'Price of one for one period, kept from the plan as it was on creation (decision C3).';
+COMMENT ON COLUMN subscription.price_kobo IS 'Price of one unit for one period, copied from the plan at creation (decision C3).';
 COMMENT ON COLUMN subscription.anchor_at IS 'Periods lie on the grid anchor + n cycles (decision D2); period_no is n of the current one.';
-COMMENT ON COLUMN subscription.units IS 'Units reported and not billed yet (decision E1): the next renewal bills them and starts at zero.';
-COMMENT ON COLUMN subscription.bill IS 'The unpaid bill, while there is one: purpose, period, lines, attempt.';
-COMMENT ON COLUMN subscription.dunning IS 'Retry schedule of an overdue bill: the policy held, first failure, retries made, next one.';
-COMMENT ON COLUMN subscription.period_quantity IS 'Quantity that the current period was billed for; quantity is that of the next bill.';
-COMMENT ON COLUMN subscription.pause IS 'While paused by request, and while what was paused ends: since when, and when it resumes by itself (null: when asked to).';
-COMMENT ON COLUMN subscription.announced_charge_id IS 'The latest charge as the newest event about the subscription showed it: what the next one says it was before.';
+COMMENT ON COLUMN subscription.units IS 'Reported units that are not billed yet (decision E1). The next renewal bills them and resets the count to zero.';
+COMMENT ON COLUMN subscription.bill IS 'The unpaid bill: purpose, period, lines, attempt; null: none.';
+COMMENT ON COLUMN subscription.dunning IS 'Retry schedule of an overdue bill: its policy, first failure, retries made, next retry.';
+COMMENT ON COLUMN subscription.period_quantity IS 'The billed quantity of the current period. The column quantity is for the next bill.';
+COMMENT ON COLUMN subscription.pause IS 'Of a subscription that is paused by request, or ends while paused: since when, and when it resumes automatically (null: on request).';
+COMMENT ON COLUMN subscription.announced_charge_id IS 'The latest charge in the newest event about the subscription: the next event shows it as the previous value.';
 CREATE INDEX subscription_customer ON subscription (customer_id, account_id, livemode, id);
 CREATE INDEX subscription_plan ON subscription (plan_id, account_id, livemode, id);
 CREATE INDEX subscription_payment_method ON subscription (customer_id, payment_method_id, account_id, livemode) WHERE payment_method_id IS NOT NULL;
 CREATE INDEX subscription_test_clock ON subscription (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL;
 CREATE INDEX subscription_status ON subscription (status, account_id, livemode, id);
--- Lists filtered by two columns that many rows share are found as fast as by one: of a plan with a million subscriptions the few that are
--- past due, say.
+-- Makes a list with two unselective filters as fast as with one: for example the few past-due subscriptions of a plan with a million.
 CREATE INDEX subscription_plan_status ON subscription (plan_id, status, account_id, livemode, id);
 ALTER TABLE subscription ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON subscription TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -116,7 +114,7 @@ CREATE TABLE unit_record (
   CONSTRAINT unit_record_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
   CONSTRAINT unit_record_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription
 );
-COMMENT ON TABLE unit_record IS 'Units that a merchant reported for a subscription. subscription.units is what they come to since the last bill.';
+COMMENT ON TABLE unit_record IS 'Units that merchants reported for subscriptions. subscription.units is their sum since the last bill.';
 CREATE INDEX unit_record_subscription ON unit_record (subscription_id, account_id, livemode, id);
 CREATE INDEX unit_record_test_clock ON unit_record (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL;
 ALTER TABLE unit_record ENABLE ROW LEVEL SECURITY;
@@ -189,26 +187,26 @@ CREATE TABLE charge (
   CONSTRAINT charge_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription,
   CONSTRAINT charge_retry_of_fkey FOREIGN KEY (account_id, livemode, retry_of) REFERENCES charge ON DELETE SET NULL (retry_of)
 ) WITH (fillfactor=85);
-COMMENT ON TABLE charge IS 'One attempt at a rail (decision F1). Its ID is the reference that the rail knows it by.';
+COMMENT ON TABLE charge IS 'Charges: each is one attempt at a rail (decision F1). Its ID is its reference at the rail.';
 COMMENT ON COLUMN charge.sent_at IS 'When the attempt was due, in the customer''s clock.';
-COMMENT ON COLUMN charge.runner IS 'The process that is talking to the rail about this charge; null while nobody is.';
-COMMENT ON COLUMN charge.contradictions IS 'What the rail said later against its first word: a reconciliation exception, never applied (decision F2).';
-COMMENT ON COLUMN charge.retry_of IS 'The failed one-off charge that this one retries. Attempts at a subscription''s bill are held together by bill_no.';
-COMMENT ON COLUMN charge.payment_method_named IS 'Whether the caller named the payment method; otherwise it was the default of then.';
-COMMENT ON COLUMN charge.page_id IS 'The checkout session, the nudge with the payment link, or the instalment plan on whose page the buyer made it; null: not on a page.';
-COMMENT ON COLUMN charge.submission IS 'SHA-256 of what numbers the form that was submitted there, so that one sent twice is known by it.';
-COMMENT ON COLUMN charge.purpose IS 'sale; verification: money that is taken to save a card, and sent back at once (decision P8), which the API does not show; instalment: of the plan that page_id names.';
-COMMENT ON COLUMN charge.hosted IS 'Whether the buyer pays on the rail''s own page (decision P5).';
-COMMENT ON COLUMN charge.page_url IS 'The address of that page, once it is open.';
-COMMENT ON COLUMN charge.page IS 'When that page was opened, and whether the buyer has come back from it.';
-COMMENT ON COLUMN charge.refused_for IS 'Why the rail did not take the attempt; it fails for that once the rail says that it knows of none.';
+COMMENT ON COLUMN charge.runner IS 'The process with a call to the rail about this charge in flight; null: none.';
+COMMENT ON COLUMN charge.contradictions IS 'Later results of the rail that contradict its first one: reconciliation exceptions, never applied (decision F2).';
+COMMENT ON COLUMN charge.retry_of IS 'The failed one-off charge that this one retries. Attempts at a subscription''s bill share its bill_no instead.';
+COMMENT ON COLUMN charge.payment_method_named IS 'Whether the caller named the payment method; false: it was the customer''s default at that time.';
+COMMENT ON COLUMN charge.page_id IS 'The checkout session, nudge (payment link) or instalment plan on whose page the buyer paid; null: not on a page.';
+COMMENT ON COLUMN charge.submission IS 'SHA-256 of the number of the submitted form, to recognise a form that is sent twice.';
+COMMENT ON COLUMN charge.purpose IS 'sale; verification: a charge to save a card, refunded immediately (decision P8) and not shown in the API; instalment: a payment of the plan in page_id.';
+COMMENT ON COLUMN charge.hosted IS 'Whether the buyer pays on the rail''s page (decision P5).';
+COMMENT ON COLUMN charge.page_url IS 'The address of the rail''s page, once it is open.';
+COMMENT ON COLUMN charge.page IS 'When the rail''s page was opened, and whether the buyer has returned from it.';
+COMMENT ON COLUMN charge.refused_for IS 'Why the rail refused the attempt. The charge fails with this code once the rail confirms that it has no such transaction.';
 COMMENT ON COLUMN charge.rail_id IS 'The rail''s own number of the transaction.';
-COMMENT ON COLUMN charge.resend IS 'possible: its process died over the call, and the charge is sent again, once, if the rail does not know it; made: that was done.';
-COMMENT ON COLUMN charge.attention IS 'While it is pending: what the rail received in place of what was asked for, as the API shows it.';
+COMMENT ON COLUMN charge.resend IS 'possible: the process died during the call, so the charge is sent again, once, if the rail does not know it; made: it was sent again.';
+COMMENT ON COLUMN charge.attention IS 'Of a pending charge: the payment that the rail received instead of the requested one, as the API shows it.';
 CREATE INDEX charge_customer ON charge (customer_id, account_id, livemode, id);
--- One attempt at a time: a subscription has at most one charge under way.
+-- A subscription has at most one pending charge.
 CREATE UNIQUE INDEX charge_under_way_once ON charge (subscription_id, account_id, livemode) WHERE status = 'pending' AND subscription_id IS NOT NULL;
--- A one-off charge that failed is retried once: the retry can be retried in its turn.
+-- A failed one-off charge has at most one retry. The retry can have a retry itself.
 CREATE UNIQUE INDEX charge_retried_once ON charge (retry_of, account_id, livemode) WHERE retry_of IS NOT NULL;
 CREATE INDEX charge_contradicted ON charge (account_id, livemode, id) WHERE contradictions <> '[]';
 CREATE INDEX charge_status ON charge (status, account_id, livemode, id);
@@ -242,7 +240,7 @@ CREATE TABLE simulator_attempt (
   created_at timestamptz DEFAULT now() NOT NULL,
   CONSTRAINT simulator_attempt_pkey PRIMARY KEY (account_id, livemode, reference)
 );
-COMMENT ON TABLE simulator_attempt IS 'The simulator rail''s own books: what it was asked to charge, by reference. `attempts` over 1 would be a reference sent twice.';
+COMMENT ON TABLE simulator_attempt IS 'The simulator''s records of its charges, by reference. `attempts` above 1 means that a reference was sent twice.';
 CREATE INDEX simulator_attempt_test_clock ON simulator_attempt (test_clock_id, account_id, livemode, reference) WHERE test_clock_id IS NOT NULL;
 CREATE INDEX simulator_attempt_used ON simulator_attempt (customer_id, payment_method_id, account_id, livemode) WHERE starts_with(payment_method_id, 'pm_test_success_then_');
 ALTER TABLE simulator_attempt ENABLE ROW LEVEL SECURITY;
@@ -255,7 +253,7 @@ BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'charges are written in read committed transactions: those of others are looked at' USING ERRCODE = 'feature_not_supported';
   END IF;
-  -- Whoever pays for a period of the same subscription meanwhile is waited for; what that wrote is seen below.
+  -- Waits for transactions that pay for a period of the same subscription. The query below sees their rows.
   PERFORM 1 FROM (
     SELECT DISTINCT account_id, livemode, subscription_id FROM new_charges
     WHERE status = 'succeeded' AND subscription_id IS NOT NULL AND NOT refund_due ORDER BY 3
@@ -278,7 +276,7 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
-COMMENT ON FUNCTION refuse_period_paid_twice IS 'No two paid periods of a subscription overlap, whoever writes them.';
+COMMENT ON FUNCTION refuse_period_paid_twice IS 'Refuses paid periods of a subscription that overlap.';
 
 CREATE TRIGGER charge_period_paid_once_new AFTER INSERT ON charge REFERENCING NEW TABLE AS new_charges FOR EACH STATEMENT EXECUTE FUNCTION refuse_period_paid_twice();
 CREATE TRIGGER charge_period_paid_once AFTER UPDATE ON charge REFERENCING NEW TABLE AS new_charges FOR EACH STATEMENT EXECUTE FUNCTION refuse_period_paid_twice();

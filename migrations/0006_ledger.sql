@@ -1,16 +1,16 @@
--- The books: a double-entry ledger that the database keeps balanced, schedules of revenue, and movements of recurring revenue.
+-- Creates the books: a double-entry ledger that the database keeps balanced, revenue schedules, and movements of recurring revenue.
 
 CREATE FUNCTION recognised_kobo(amount bigint, start_on date, end_on date, by_day date) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT amount * least(greatest(by_day - start_on + 1, 0), end_on - start_on) / (end_on - start_on)
 $$;
-COMMENT ON FUNCTION recognised_kobo IS 'What recognisedKobo of src/ledger/schedule.ts computes: the cumulative floor, by the end of a day.';
+COMMENT ON FUNCTION recognised_kobo IS 'The revenue recognised by the end of a day, as recognisedKobo of src/ledger/schedule.ts computes it: the cumulative amount, rounded down.';
 
 CREATE FUNCTION monthly_kobo(cycle text, kobo bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT round(CASE cycle WHEN 'daily' THEN kobo * 365 / 12.0 WHEN 'weekly' THEN kobo * 365 / 84.0 WHEN 'monthly' THEN kobo WHEN 'quarterly' THEN kobo / 3.0 ELSE 0 END)::bigint
 $$;
-COMMENT ON FUNCTION monthly_kobo IS 'What mrrOf of src/billing/subscription/mrr.ts computes: a year''s price by twelve; what is billed by deliveries recurs by no calendar.';
+COMMENT ON FUNCTION monthly_kobo IS 'The monthly price, as mrrOf of src/billing/subscription/mrr.ts computes it: a year''s price divided by twelve. Billing by deliveries has no monthly price: 0.';
 
--- The double-entry ledger: append-only, balanced per entry and currency, guarded by the database itself.
+-- The double-entry ledger is append-only and balanced per entry and currency. Triggers enforce both.
 CREATE TABLE ledger_account (
   code text NOT NULL,
   name text NOT NULL,
@@ -48,17 +48,17 @@ CREATE TABLE ledger_entry (
   CONSTRAINT ledger_entry_explained_for_a_reason CHECK (event <> 'explained' OR reason IS NOT NULL),
   CONSTRAINT ledger_entry_reverses_fkey FOREIGN KEY (account_id, livemode, reverses) REFERENCES ledger_entry
 );
-COMMENT ON TABLE ledger_entry IS 'One business fact in the books. Corrections are further entries that name the one they reverse.';
-COMMENT ON COLUMN ledger_entry.idempotency_key IS 'What the entry is about, once for ever, such as owed:sub_…:3.';
-COMMENT ON COLUMN ledger_entry.effective_on IS 'The day in whose books it stands: the day on which it happened, or the first open day where that month was closed already.';
-COMMENT ON COLUMN ledger_entry.plan_id IS 'The plan that it sells, or whose revenue it is; null: none.';
-COMMENT ON COLUMN ledger_entry.bill_no IS 'The subscription''s bill that it is about; null: none.';
-COMMENT ON COLUMN ledger_entry.test_clock_id IS 'The test clock that it belongs to: the books of a clock go with it.';
-COMMENT ON COLUMN ledger_entry.occurred_on IS 'The day on which it happened, in the customer''s clock.';
-COMMENT ON COLUMN ledger_entry.corrects IS 'Of an entry that happened in a month which was closed: the newest one in closed months about the same bill or charge, which it corrects.';
-COMMENT ON COLUMN ledger_entry.reason IS 'Why it was booked by hand, in the words of the person who did; null: the service booked it.';
+COMMENT ON TABLE ledger_entry IS 'Ledger entries: each is one business fact. A correction is a new entry that names the entry it reverses or corrects.';
+COMMENT ON COLUMN ledger_entry.idempotency_key IS 'Unique for ever: the rule and the subject of the entry, such as owed:sub_…:3.';
+COMMENT ON COLUMN ledger_entry.effective_on IS 'The day on which it is booked: occurred_on, or the first open day if that month was already closed.';
+COMMENT ON COLUMN ledger_entry.plan_id IS 'The plan that is sold, or whose revenue it is; null: none.';
+COMMENT ON COLUMN ledger_entry.bill_no IS 'The number of the subscription''s bill; null: none.';
+COMMENT ON COLUMN ledger_entry.test_clock_id IS 'The test clock of the customer. The books of a clock are deleted with it.';
+COMMENT ON COLUMN ledger_entry.occurred_on IS 'The day on which the fact happened, in the customer''s clock.';
+COMMENT ON COLUMN ledger_entry.corrects IS 'Of a fact in a month that was already closed: the newest closed entry about the same bill or charge, which this one corrects.';
+COMMENT ON COLUMN ledger_entry.reason IS 'Why a person booked it by hand; null: the service booked it.';
 CREATE INDEX ledger_entry_by_charge ON ledger_entry (charge_id) WHERE charge_id IS NOT NULL;
--- Without it, whoever deletes an entry looks at all of the account's for one that reverses it.
+-- Without this index, deleting an entry reads all entries of the account to find one that reverses it.
 CREATE INDEX ledger_entry_reverses ON ledger_entry (reverses, account_id, livemode) WHERE reverses IS NOT NULL;
 CREATE INDEX ledger_entry_by_bill ON ledger_entry (subscription_id, bill_no, account_id, livemode) WHERE subscription_id IS NOT NULL;
 CREATE INDEX ledger_entry_recognised ON ledger_entry (plan_id, account_id, livemode, effective_on, id) WHERE event = 'recognised';
@@ -81,16 +81,15 @@ CREATE TABLE ledger_line (
   CONSTRAINT ledger_line_amount_not_zero CHECK (amount_kobo <> 0),
   CONSTRAINT ledger_line_currency_ngn CHECK (currency = 'NGN')
 );
-COMMENT ON TABLE ledger_line IS 'Debits are positive, credits negative; the lines of an entry sum to zero. They arrive in one statement with it, and nothing changes them after.';
-COMMENT ON COLUMN ledger_line.detail IS 'The rail of a clearing line, the customer of a receivable one; in the service''s own books the merchant.';
-COMMENT ON COLUMN ledger_line.effective_on IS 'The entry''s, for those who sum lines by day.';
--- Sums of one ledger account by day read this and not the table.
+COMMENT ON TABLE ledger_line IS 'Lines of entries: debits are positive, credits negative. The lines of an entry sum to zero. One statement inserts all lines of an entry, and they never change.';
+COMMENT ON COLUMN ledger_line.detail IS 'The rail of a clearing line, the customer of a receivable line; in the service''s own books the merchant.';
+COMMENT ON COLUMN ledger_line.effective_on IS 'The entry''s effective_on, copied for sums by day.';
+-- Sums of one ledger account by day read only this index.
 CREATE INDEX ledger_line_by_day ON ledger_line (ledger_account, account_id, effective_on, livemode) INCLUDE (amount_kobo);
 ALTER TABLE ledger_line ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON ledger_line TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT, INSERT ON ledger_line TO billing_request;
 
--- What closed months come to, so that nobody sums years again.
 CREATE TABLE ledger_total (
   account_id text COLLATE "C" NOT NULL,
   livemode boolean NOT NULL,
@@ -103,7 +102,7 @@ CREATE TABLE ledger_total (
   CONSTRAINT ledger_total_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
   CONSTRAINT ledger_total_ledger_account_fkey FOREIGN KEY (ledger_account) REFERENCES ledger_account(code)
 );
-COMMENT ON TABLE ledger_total IS 'The sums of months that are closed, by ledger account, of live: kept while they are closed (src/ledger/closing.ts). Sandboxes and their clocks are deleted with their books.';
+COMMENT ON TABLE ledger_total IS 'Sums of closed months by ledger account, for live only, so that years are not summed again. Opening a month deletes its sums (src/ledger/closing.ts). Sandboxes have none: they are deleted with their books.';
 ALTER TABLE ledger_total ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON ledger_total TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 
@@ -111,9 +110,9 @@ CREATE TABLE ledger_totalled (
   month date NOT NULL,
   CONSTRAINT ledger_totalled_pkey PRIMARY KEY (month)
 );
-COMMENT ON TABLE ledger_totalled IS 'The closed months whose sums are in ledger_total: all of them up to the newest row, or none.';
+COMMENT ON TABLE ledger_totalled IS 'The closed months whose sums are in ledger_total: all months up to the newest row.';
 
--- Months are closed for good, or until they are opened again with a reason.
+-- A month stays closed until it is opened again with a reason.
 CREATE TABLE ledger_closing (
   no bigint GENERATED ALWAYS AS IDENTITY,
   action text NOT NULL,
@@ -127,13 +126,12 @@ CREATE TABLE ledger_closing (
   CONSTRAINT ledger_closing_reason_bounded CHECK (octet_length(reason) <= 2000),
   CONSTRAINT ledger_closing_reopened_for_a_reason CHECK (action = 'close' OR reason IS NOT NULL)
 );
-COMMENT ON TABLE ledger_closing IS 'Closings of months, and their reopenings: the newest row says which months are closed.';
-COMMENT ON COLUMN ledger_closing.through IS 'The last day that is closed from here on, as all before it are.';
-COMMENT ON COLUMN ledger_closing.reason IS 'Why it was opened again, or why it was closed over breaches and exceptions; null: nothing was open when it was closed.';
+COMMENT ON TABLE ledger_closing IS 'Closings and reopenings of months. The newest row shows which months are closed.';
+COMMENT ON COLUMN ledger_closing.through IS 'The last closed day after this action. All earlier days are closed too.';
+COMMENT ON COLUMN ledger_closing.reason IS 'Why the month was opened again, or closed despite breaches and exceptions; null: nothing was open when it was closed.';
 GRANT SELECT ON ledger_closing TO billing_request;
 
--- How the revenue of one bill is recognised. By the end of the n-th of its days floor(amount * n / days) of it is; the last
--- day clears.
+-- By the end of the n-th day of a schedule floor(amount * n / days) of its revenue is recognised. The last day clears the rest.
 CREATE TABLE revenue_schedule (
   account_id text COLLATE "C" NOT NULL,
   livemode boolean NOT NULL,
@@ -160,19 +158,19 @@ CREATE TABLE revenue_schedule (
   CONSTRAINT revenue_schedule_state_known CHECK (state = ANY ('{running,stopped,ended}')),
   CONSTRAINT revenue_schedule_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription ON DELETE CASCADE
 );
-COMMENT ON TABLE revenue_schedule IS 'When the revenue of a subscription''s bill is recognised (docs/ledger.md): every day''s part follows from the row.';
-COMMENT ON COLUMN revenue_schedule.part IS '1; 2 and so on where a late payment moved what was left to a period of its own (decision D7).';
-COMMENT ON COLUMN revenue_schedule.price_kobo IS 'What the period costs, VAT and credits included: a credit of so much of it is that part of the amount.';
-COMMENT ON COLUMN revenue_schedule.amount_kobo IS 'What is recognised by it in the end, without VAT.';
-COMMENT ON COLUMN revenue_schedule.carried_kobo IS 'What of this was credited from an earlier bill: it is paid already.';
+COMMENT ON TABLE revenue_schedule IS 'Revenue schedules of subscriptions'' bills (docs/ledger.md). The row determines the revenue of each day.';
+COMMENT ON COLUMN revenue_schedule.part IS 'From 1. A late payment moves the rest to a new period: a new part (decision D7).';
+COMMENT ON COLUMN revenue_schedule.price_kobo IS 'The price of the period, VAT and credits included. A credit of a share of it moves the same share of amount_kobo.';
+COMMENT ON COLUMN revenue_schedule.amount_kobo IS 'The total revenue of the schedule, without VAT.';
+COMMENT ON COLUMN revenue_schedule.carried_kobo IS 'The part of amount_kobo that was credited from an earlier bill, which is already paid.';
 COMMENT ON COLUMN revenue_schedule.vat_kobo IS 'The VAT that was booked with the rest.';
-COMMENT ON COLUMN revenue_schedule.start_on IS 'The first day that is served.';
-COMMENT ON COLUMN revenue_schedule.end_on IS 'The day after the last that is served; null: it is served by deliveries, not by days.';
-COMMENT ON COLUMN revenue_schedule.from_on IS 'The first day that recognises anything, all that was served before included: the day of the posting, if that came later than the service.';
-COMMENT ON COLUMN revenue_schedule.until_on IS 'From this day on, no day recognises anything: service has ended, or never goes by days.';
-COMMENT ON COLUMN revenue_schedule.adjusted_kobo IS 'What was recognised when service ended early, beyond what its days had recognised by then.';
-COMMENT ON COLUMN revenue_schedule.moved_kobo IS 'What was not recognised by it: credited to the next bill, moved to the next part, or reversed.';
-COMMENT ON COLUMN revenue_schedule.state IS 'running: day by day; stopped: service is interrupted, what is left waits; ended: nothing is left.';
+COMMENT ON COLUMN revenue_schedule.start_on IS 'The first served day.';
+COMMENT ON COLUMN revenue_schedule.end_on IS 'The day after the last served day; null: served by deliveries, not by days.';
+COMMENT ON COLUMN revenue_schedule.from_on IS 'The first day that recognises revenue, including that of earlier days. It is the day of the posting if service started before.';
+COMMENT ON COLUMN revenue_schedule.until_on IS 'No day from this one on recognises revenue: service has ended, or is not by days.';
+COMMENT ON COLUMN revenue_schedule.adjusted_kobo IS 'The revenue recognised when service ended early, in addition to that of its days.';
+COMMENT ON COLUMN revenue_schedule.moved_kobo IS 'The amount that this schedule does not recognise: credited to the next bill, moved to the next part, or reversed.';
+COMMENT ON COLUMN revenue_schedule.state IS 'running: recognised day by day; stopped: service is interrupted and the rest waits; ended: nothing is left.';
 CREATE INDEX revenue_schedule_by_day ON revenue_schedule ((coalesce(test_clock_id, 'wall')), account_id, livemode, until_on, plan_id);
 ALTER TABLE revenue_schedule ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON revenue_schedule TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -188,16 +186,15 @@ CREATE TABLE revenue_book (
   CONSTRAINT revenue_book_posted_when_closed CHECK (posted_on <= closed_on),
   CONSTRAINT revenue_book_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE revenue_book IS 'How far recognition is, for the wall clock and each test clock of an account and environment.';
-COMMENT ON COLUMN revenue_book.id IS 'The test clock; `wall`: those without one.';
-COMMENT ON COLUMN revenue_book.closed_on IS 'What its days up to here recognise changes no more: what comes late is recognised on later ones.';
-COMMENT ON COLUMN revenue_book.posted_on IS 'The last day that is in the books.';
+COMMENT ON TABLE revenue_book IS 'The progress of revenue recognition, for the wall clock and each test clock of an account and environment.';
+COMMENT ON COLUMN revenue_book.id IS 'The ID of the test clock; `wall`: the wall clock.';
+COMMENT ON COLUMN revenue_book.closed_on IS 'The last closed day. The revenue of closed days does not change: late revenue is recognised on later days.';
+COMMENT ON COLUMN revenue_book.posted_on IS 'The last booked day.';
 CREATE INDEX revenue_book_due ON revenue_book (posted_on, account_id, livemode) WHERE id = 'wall';
 ALTER TABLE revenue_book ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON revenue_book TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT, INSERT ON revenue_book TO billing_request;
 
--- Monthly recurring revenue moves with subscriptions.
 CREATE TABLE mrr_movement (
   account_id text COLLATE "C" NOT NULL,
   livemode boolean NOT NULL,
@@ -215,9 +212,9 @@ CREATE TABLE mrr_movement (
   CONSTRAINT mrr_movement_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
   CONSTRAINT mrr_movement_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription ON DELETE CASCADE
 );
-COMMENT ON TABLE mrr_movement IS 'How the monthly recurring revenue of subscriptions changed: what is in service and billed by the calendar, a month''s worth of it.';
-COMMENT ON COLUMN mrr_movement.version IS 'The transition of the subscription that moved it.';
-COMMENT ON COLUMN mrr_movement.mrr_kobo IS 'What it is from then on.';
+COMMENT ON TABLE mrr_movement IS 'Changes of subscriptions'' monthly recurring revenue: the monthly price of subscriptions that are in service and billed by the calendar.';
+COMMENT ON COLUMN mrr_movement.version IS 'The subscription''s version after the transition that changed it.';
+COMMENT ON COLUMN mrr_movement.mrr_kobo IS 'The monthly recurring revenue after the change.';
 ALTER TABLE mrr_movement ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON mrr_movement TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT, INSERT ON mrr_movement TO billing_request;
@@ -227,7 +224,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock_shared(7301010, 0);
   RETURN coalesce((SELECT through + 1 FROM ledger_closing ORDER BY no DESC LIMIT 1), '-infinity');
 END $$;
-COMMENT ON FUNCTION ledger_open_from IS 'The first day that entries may be dated; no month is closed until the running transaction ends.';
+COMMENT ON FUNCTION ledger_open_from IS 'The first day on which entries may be dated. No month is closed before the running transaction ends.';
 
 CREATE FUNCTION open_revenue_day(account text, live boolean, clock text, wanted date) RETURNS date LANGUAGE plpgsql AS $$
 DECLARE
@@ -242,17 +239,17 @@ BEGIN
   END IF;
   RETURN greatest(wanted, closed + 1);
 END $$;
-COMMENT ON FUNCTION open_revenue_day IS 'The first open day of a book from the wanted one on; it stays open until the running transaction ends.';
+COMMENT ON FUNCTION open_revenue_day IS 'The first open day of a book, from the wanted day on. It stays open until the running transaction ends.';
 
 CREATE FUNCTION close_revenue_days(account text, live boolean, book text, through date) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-  -- Never waits: those behind it would wait too.
+  -- Never waits: transactions behind it in the lock queue would wait too.
   IF NOT pg_try_advisory_xact_lock(7301011, hashtext(account || live || book)) THEN RETURN false; END IF;
   UPDATE revenue_book b SET closed_on = through
   WHERE b.account_id = account AND b.livemode = live AND b.id = book AND b.closed_on < through;
   RETURN true;
 END $$;
-COMMENT ON FUNCTION close_revenue_days IS 'Closes the days of a book; false: somebody is writing to it, try again.';
+COMMENT ON FUNCTION close_revenue_days IS 'Closes the days of a book. False: another transaction is writing to it; try again.';
 
 CREATE FUNCTION check_new_ledger_lines() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE bad record;
@@ -295,7 +292,7 @@ BEGIN
     RAISE EXCEPTION 'ledger entry %: the books are closed before %; date it then or later, and say in occurred_on when it happened', bad, open_from
       USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_month_open';
   END IF;
-  -- Counts, not NOT EXISTS: that could become a join over the whole table, these are look-ups for each account and each entry.
+  -- Uses count(*), a look-up for each account and entry. NOT EXISTS could become a join over the whole table.
   SELECT e.account_id INTO bad FROM (SELECT DISTINCT account_id FROM new_entries) e WHERE (SELECT count(*) FROM account a WHERE a.id = e.account_id) = 0 LIMIT 1;
   IF bad IS NOT NULL THEN
     RAISE EXCEPTION 'ledger entry of %: there is no such account', bad USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'ledger_entry_has_account';

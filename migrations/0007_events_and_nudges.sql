@@ -1,9 +1,9 @@
--- What goes out: events, webhooks and nudges.
+-- Creates events, webhooks and nudges.
 
 CREATE FUNCTION event_patterns(type text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT ARRAY['*', type] || CASE WHEN type LIKE '%.%' THEN ARRAY[split_part(type, '.', 1) || '.*'] ELSE '{}' END
 $$;
-COMMENT ON FUNCTION event_patterns IS 'What an endpoint can be enabled for to get events of a type.';
+COMMENT ON FUNCTION event_patterns IS 'The values of enabled_events that include events of a type.';
 
 CREATE TABLE event (
   account_id text COLLATE "C" NOT NULL,
@@ -18,12 +18,12 @@ CREATE TABLE event (
   CONSTRAINT event_pkey PRIMARY KEY (account_id, livemode, id),
   CONSTRAINT event_data_bounded CHECK (octet_length(data) <= 64512)
 ) WITH (autovacuum_vacuum_scale_factor=0.01);
-COMMENT ON TABLE event IS 'What happened, written in the transaction of the change: the outbox of webhooks and GET /events.';
-COMMENT ON COLUMN event.data IS 'The event''s data as JSON text, byte for byte as it is delivered.';
+COMMENT ON TABLE event IS 'Events, written in the transaction of the change: the outbox of webhooks and of GET /events.';
+COMMENT ON COLUMN event.data IS 'The event''s data as JSON text, exactly as it is delivered.';
 CREATE INDEX event_type ON event (type, account_id, livemode, id);
 CREATE INDEX event_test_clock ON event (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL;
--- Events between two instants. By account first, since ranges of all accounts overlap; partial, so that no look-up by
--- primary key takes it for the primary key: only what compares created_at can.
+-- For events between two instants. Starts with the account, because the ranges of accounts overlap. Partial, so that a look-up by
+-- primary key cannot use it: only queries that compare created_at can.
 CREATE INDEX event_created ON event (account_id, livemode, created_at, id) INCLUDE (type) WHERE created_at IS NOT NULL;
 ALTER TABLE event ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON event TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -53,11 +53,11 @@ CREATE TABLE webhook_endpoint (
   CONSTRAINT webhook_endpoint_failing_is_dated CHECK ((failures > 0) = (failing_since IS NOT NULL)),
   CONSTRAINT webhook_endpoint_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 ) WITH (fillfactor=50);
-COMMENT ON TABLE webhook_endpoint IS 'Where an account wants its events. state and disabled_reason are the snapshot of machines/webhook_endpoint.ts.';
-COMMENT ON COLUMN webhook_endpoint.slot IS 'One of 16 places: an account has no more endpoints in an environment (decision I7).';
-COMMENT ON COLUMN webhook_endpoint.given_up_to IS 'Deliveries up to this one (webhook_delivery.seq) are not sent any more: the endpoint was disabled after them.';
-COMMENT ON COLUMN webhook_endpoint.runner IS 'The process that is delivering to it; null while nobody is.';
-COMMENT ON COLUMN webhook_endpoint.failures IS 'Tries that failed since the last one that succeeded; failing_since is the first of them.';
+COMMENT ON TABLE webhook_endpoint IS 'Webhook endpoints of accounts. state and disabled_reason are the snapshot of machines/webhook_endpoint.ts.';
+COMMENT ON COLUMN webhook_endpoint.slot IS 'One of 16 slots: an account has at most 16 endpoints in an environment (decision I7).';
+COMMENT ON COLUMN webhook_endpoint.given_up_to IS 'Deliveries up to this webhook_delivery.seq are no longer sent: the endpoint was disabled after them.';
+COMMENT ON COLUMN webhook_endpoint.runner IS 'The process that delivers to it; null: none.';
+COMMENT ON COLUMN webhook_endpoint.failures IS 'Failed tries since the last success. failing_since is the time of the first.';
 ALTER TABLE webhook_endpoint ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON webhook_endpoint TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT, INSERT, UPDATE, DELETE ON webhook_endpoint TO billing_request;
@@ -67,16 +67,13 @@ CREATE TABLE webhook_secret (
   livemode boolean NOT NULL,
   id bigint GENERATED ALWAYS AS IDENTITY,
   webhook_endpoint_id text COLLATE "C" NOT NULL,
-  secret text,
   expires_at timestamptz,
-  sealed bytea,
+  sealed bytea NOT NULL,
   CONSTRAINT webhook_secret_pkey PRIMARY KEY (account_id, livemode, webhook_endpoint_id, id),
-  CONSTRAINT webhook_secret_in_one_form CHECK ((secret IS NULL) <> (sealed IS NULL)),
   CONSTRAINT webhook_secret_endpoint_fkey FOREIGN KEY (account_id, livemode, webhook_endpoint_id) REFERENCES webhook_endpoint ON DELETE CASCADE
 );
-COMMENT ON TABLE webhook_secret IS 'What deliveries are signed with: the current secret, and rolled ones until they expire. Requests write them and never read them.';
-COMMENT ON COLUMN webhook_secret.secret IS 'The secret in the clear, where it was written before secrets were encrypted; null once `cli secrets rotate` has run.';
-COMMENT ON COLUMN webhook_secret.sealed IS 'The secret, encrypted under ENCRYPTION_KEY with its account, environment and endpoint as associated data.';
+COMMENT ON TABLE webhook_secret IS 'Secrets that sign deliveries: the current one, and rolled ones until they expire. Requests write them and never read them.';
+COMMENT ON COLUMN webhook_secret.sealed IS 'The secret, encrypted with ENCRYPTION_KEY; account, environment and endpoint are the associated data.';
 CREATE UNIQUE INDEX webhook_secret_current_once ON webhook_secret (webhook_endpoint_id, account_id, livemode) WHERE expires_at IS NULL;
 ALTER TABLE webhook_secret ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON webhook_secret TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -104,13 +101,13 @@ CREATE TABLE webhook_delivery (
   CONSTRAINT webhook_delivery_retry_is_dated CHECK (due_at IS NULL OR status = 'pending' AND attempt > 0),
   CONSTRAINT webhook_delivery_event_fkey FOREIGN KEY (account_id, livemode, event_id) REFERENCES event ON DELETE CASCADE
 ) WITH (fillfactor=80);
-COMMENT ON TABLE webhook_delivery IS 'An event on its way to a webhook endpoint: written with the event, tried until it arrives (machines/delivery.ts).';
-COMMENT ON COLUMN webhook_delivery.seq IS 'Order of creation: of one object it is that of its changes, since they happen under its lock.';
-COMMENT ON COLUMN webhook_delivery.once IS 'A test by hand: whoever asked for it sends it.';
-COMMENT ON COLUMN webhook_delivery.due_at IS 'When it is tried again; null: never tried, so due at once, or not tried any more.';
-COMMENT ON COLUMN webhook_delivery.response_body IS 'The first 2 KiB of what the endpoint answered to the last try.';
+COMMENT ON TABLE webhook_delivery IS 'Deliveries of events to webhook endpoints: written with the event, retried until they succeed or are given up (machines/delivery.ts).';
+COMMENT ON COLUMN webhook_delivery.seq IS 'The order of creation. For one object it is the order of its changes, because each change locks the object.';
+COMMENT ON COLUMN webhook_delivery.once IS 'A manual test, sent by the request that created it.';
+COMMENT ON COLUMN webhook_delivery.due_at IS 'When it is retried; null: not tried yet, so due immediately, or finished.';
+COMMENT ON COLUMN webhook_delivery.response_body IS 'The first 2 KiB of the endpoint''s response to the last try.';
 CREATE INDEX webhook_delivery_event ON webhook_delivery (event_id, account_id, livemode, id);
--- What is to be sent, endpoint by endpoint: what was never tried in order of creation, then retries as they fall due.
+-- Deliveries to send, by endpoint: first those not tried yet in order of creation, then retries by due time.
 CREATE INDEX webhook_delivery_waiting ON webhook_delivery (webhook_endpoint_id, due_at NULLS FIRST, seq, account_id, livemode) WHERE status = 'pending' AND NOT once;
 ALTER TABLE webhook_delivery ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON webhook_delivery TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -168,30 +165,30 @@ CREATE TABLE nudge (
   CONSTRAINT nudge_customer_fkey FOREIGN KEY (account_id, livemode, customer_id) REFERENCES customer,
   CONSTRAINT nudge_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription
 ) WITH (fillfactor=80);
-COMMENT ON TABLE nudge IS 'A reminder to one customer: channels to reminder columns of state are the snapshot of machines/nudge.ts. In the sandbox it is its own outbox.';
-COMMENT ON COLUMN nudge.reminder_of IS 'Of an automatic reminder: what it is counted from, the next charge or the first failure; with rule and day it is sent once.';
-COMMENT ON COLUMN nudge.channels IS 'Channels by which the customer could be reached when it was made, in order of preference; contacts says where.';
-COMMENT ON COLUMN nudge.message IS 'The words, without the payment link, which is made from a secret when it is sent.';
-COMMENT ON COLUMN nudge.link_token_hash IS 'SHA-256 of the payment link''s token. The link is good for 30 days from created_at.';
-COMMENT ON COLUMN nudge.runner IS 'The process that is giving it to a messenger, since taken_at; null while nobody is.';
-COMMENT ON COLUMN nudge.announced IS 'The nudge as the newest event about it showed it; null where there is none.';
-COMMENT ON COLUMN nudge.message_id IS 'What the messenger that took it last calls it: receipts name it.';
-COMMENT ON COLUMN nudge.instalment_plan_id IS 'The instalment plan that it reminds of: its link leads to that plan''s payment page.';
--- At most one for each reminder (decision H4).
+COMMENT ON TABLE nudge IS 'Reminders to customers. The columns of state and of the channels are the snapshot of machines/nudge.ts. In the sandbox the table is also the outbox.';
+COMMENT ON COLUMN nudge.reminder_of IS 'Of an automatic reminder: the instant from which its day is counted, the next charge or the first failure. Sent once for this instant, rule and day.';
+COMMENT ON COLUMN nudge.channels IS 'The channels of the customer at creation, in order of preference. contacts has the addresses.';
+COMMENT ON COLUMN nudge.message IS 'The text without the payment link, which is made from a secret at sending.';
+COMMENT ON COLUMN nudge.link_token_hash IS 'SHA-256 of the payment link''s token. The link is valid for 30 days from created_at.';
+COMMENT ON COLUMN nudge.runner IS 'The process that sends it to a messenger, since taken_at; null: none.';
+COMMENT ON COLUMN nudge.announced IS 'The nudge in the newest event about it; null: no event yet.';
+COMMENT ON COLUMN nudge.message_id IS 'The ID of the message at the messenger that last accepted it. Receipts name it.';
+COMMENT ON COLUMN nudge.instalment_plan_id IS 'The instalment plan of the reminder. The link leads to its payment page.';
+-- Each reminder is sent at most once (decision H4).
 CREATE UNIQUE INDEX nudge_reminder_once ON nudge (subscription_id, reminder_of, reminder_rule, reminder_day, account_id, livemode) WHERE reminder_rule IS NOT NULL;
 CREATE UNIQUE INDEX nudge_link_once ON nudge (link_token_hash, account_id, livemode) WHERE link_token_hash IS NOT NULL;
 CREATE INDEX nudge_customer ON nudge (customer_id, account_id, livemode, id);
 CREATE INDEX nudge_subscription ON nudge (subscription_id, account_id, livemode, id) WHERE subscription_id IS NOT NULL;
--- What is to be sent: by channel on the wall clock, by clock otherwise; and what somebody has in hand.
+-- Nudges to send: by channel on the wall clock, else by test clock; and nudges that a process is sending.
 CREATE INDEX nudge_to_send ON nudge (livemode, channel, id) WHERE state = 'sending' AND runner IS NULL AND test_clock_id IS NULL;
 CREATE INDEX nudge_to_send_on_clock ON nudge (test_clock_id, id) WHERE state = 'sending' AND test_clock_id IS NOT NULL;
 CREATE INDEX nudge_in_hand ON nudge (runner) WHERE state = 'sending' AND runner IS NOT NULL;
--- Receipts name a nudge, or what its messenger called it, and not always whose it is.
+-- A receipt names a nudge, or its message ID, but not always the account.
 CREATE INDEX nudge_receipt ON nudge (id) WHERE livemode;
 CREATE INDEX nudge_message ON nudge (message_id) WHERE livemode AND message_id IS NOT NULL;
--- Those that are not to be sent: lest it be taken for the index of the few that are.
+-- Partial, so that the planner does not use it instead of the small index of nudges to send.
 CREATE INDEX nudge_test_clock ON nudge (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL AND state <> 'sending';
--- Nudges that a messenger was given: partial for the same reason.
+-- Nudges that were passed to a messenger. Partial for the same reason.
 CREATE INDEX nudge_outbox ON nudge (account_id, livemode, id) WHERE attempts <> '[]';
 CREATE INDEX nudge_status ON nudge (status, account_id, livemode, id);
 CREATE INDEX nudge_channel ON nudge (channel, account_id, livemode, id);

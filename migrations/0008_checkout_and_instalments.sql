@@ -1,4 +1,4 @@
--- Hosted checkout, and instalment plans.
+-- Creates hosted checkout and instalment plans.
 
 CREATE TABLE checkout_session (
   account_id text COLLATE "C" NOT NULL,
@@ -41,23 +41,23 @@ CREATE TABLE checkout_session (
   CONSTRAINT checkout_session_plan_fkey FOREIGN KEY (account_id, livemode, plan_id) REFERENCES plan,
   CONSTRAINT checkout_session_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription
 ) WITH (fillfactor=80);
-COMMENT ON TABLE checkout_session IS 'A hosted page on which a buyer subscribes, or saves a payment method. state, expires_at and completed_at are the snapshot of machines/checkout.ts.';
-COMMENT ON COLUMN checkout_session.price_kobo IS 'Price of one for one period, kept from the plan as it was on creation, with trial_days (decision G9).';
-COMMENT ON COLUMN checkout_session.token_hash IS 'SHA-256 of the token in its address. The token follows from the ID and a secret of the service.';
-COMMENT ON COLUMN checkout_session.customer_is_new IS 'Whether the customer was created from what the buyer typed: who tries again may correct it.';
-COMMENT ON COLUMN checkout_session.charge_id IS 'The newest payment that was tried on its page.';
-COMMENT ON COLUMN checkout_session.payment_method_id IS 'The payment method that was tried last, which completed it if it is completed.';
-COMMENT ON COLUMN checkout_session.submission IS 'SHA-256 of what numbers the form that was submitted last, so that one sent twice is known by it.';
-COMMENT ON COLUMN checkout_session.replaced_by IS 'The session of the same customer and plan that was completed while this one was open, which closed it.';
+COMMENT ON TABLE checkout_session IS 'Hosted pages on which a buyer subscribes or saves a payment method. state, expires_at and completed_at are the snapshot of machines/checkout.ts.';
+COMMENT ON COLUMN checkout_session.price_kobo IS 'Price of one unit for one period. It and trial_days are copied from the plan at creation (decision G9).';
+COMMENT ON COLUMN checkout_session.token_hash IS 'SHA-256 of the token in the page''s address. The token is derived from the ID and a secret of the service.';
+COMMENT ON COLUMN checkout_session.customer_is_new IS 'Whether the customer was created from the buyer''s input: the buyer may correct it on the next try.';
+COMMENT ON COLUMN checkout_session.charge_id IS 'The newest payment attempt on its page.';
+COMMENT ON COLUMN checkout_session.payment_method_id IS 'The payment method of the last try. If the session is completed, this one completed it.';
+COMMENT ON COLUMN checkout_session.submission IS 'SHA-256 of the number of the last submitted form, to recognise a form that is sent twice.';
+COMMENT ON COLUMN checkout_session.replaced_by IS 'The session of the same customer and plan that closed this one by being completed.';
 CREATE UNIQUE INDEX checkout_session_link_once ON checkout_session (token_hash, account_id, livemode);
 CREATE UNIQUE INDEX checkout_session_of_subscription ON checkout_session (subscription_id, account_id, livemode) WHERE subscription_id IS NOT NULL;
--- Of the sessions that a customer has open for a plan, at most one is being paid.
+-- A customer pays at most one open session of a plan at a time.
 CREATE UNIQUE INDEX checkout_session_paying_once ON checkout_session (customer_id, plan_id, account_id, livemode) WHERE state = 'open.paying' AND plan_id IS NOT NULL;
 CREATE INDEX checkout_session_customer ON checkout_session (customer_id, account_id, livemode, id);
 CREATE INDEX checkout_session_status ON checkout_session (status, account_id, livemode, id);
 CREATE INDEX checkout_session_open ON checkout_session (customer_id, plan_id, account_id, livemode, id) WHERE status = 'open';
 CREATE INDEX checkout_session_test_clock ON checkout_session (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL;
--- Who deletes a plan's row looks for those that refer to it.
+-- Deleting a plan looks for the sessions that refer to it.
 CREATE INDEX checkout_session_plan ON checkout_session (plan_id, account_id, livemode, id) WHERE plan_id IS NOT NULL;
 ALTER TABLE checkout_session ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON checkout_session TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -92,10 +92,10 @@ CREATE TABLE instalment_product (
   CONSTRAINT instalment_product_never_oversold CHECK (slots_used BETWEEN 0 AND coalesce(slots_total, slots_used)),
   CONSTRAINT instalment_product_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 ) WITH (fillfactor=80);
-COMMENT ON TABLE instalment_product IS 'What merchants sell in instalments. Amounts are whole naira, kept as kobo.';
-COMMENT ON COLUMN instalment_product.slots_used IS 'Plans that are not cancelled: kept by a trigger of instalment_plan. A product that is full takes none.';
-COMMENT ON COLUMN instalment_product.views IS 'How often its public address was asked for; written every few seconds.';
--- A public path finds whose product it is by the product's ID alone.
+COMMENT ON TABLE instalment_product IS 'Products that merchants sell in instalments. Amounts are whole naira, stored as kobo.';
+COMMENT ON COLUMN instalment_product.slots_used IS 'The number of plans that are not cancelled, counted by a trigger of instalment_plan. A full product accepts no new plan.';
+COMMENT ON COLUMN instalment_product.views IS 'Views of its public page; written every few seconds.';
+-- A public path finds the account of a product by the product's ID alone.
 CREATE INDEX instalment_product_id ON instalment_product (id);
 ALTER TABLE instalment_product ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON instalment_product TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -152,20 +152,20 @@ CREATE TABLE instalment_plan (
   CONSTRAINT instalment_plan_product_fkey FOREIGN KEY (account_id, livemode, product_id) REFERENCES instalment_product,
   CONSTRAINT instalment_plan_customer_fkey FOREIGN KEY (account_id, livemode, customer_id) REFERENCES customer
 ) WITH (fillfactor=80, toast_tuple_target=128);
-COMMENT ON TABLE instalment_plan IS 'A buyer''s plan to pay for a product in instalments, on the product''s terms as they were when it began. state and what follows from it are the snapshot of machines/instalment.ts.';
-COMMENT ON COLUMN instalment_plan.token_hash IS 'SHA-256 of the token in the buyer''s address. The token follows from the account, the environment, the ID and a secret of the service.';
-COMMENT ON COLUMN instalment_plan.instalments IS 'The schedule: dueAt, amountKobo, status, paidAt of each. A flexible plan has one, all of it by the deadline, which the API does not show.';
-COMMENT ON COLUMN instalment_plan.missed_kobo IS 'What is left to pay of the instalments that were missed.';
-COMMENT ON COLUMN instalment_plan.paying_charge_id IS 'The payment that is under way.';
-COMMENT ON COLUMN instalment_plan.charge_id IS 'The newest payment that was tried.';
-COMMENT ON COLUMN instalment_plan.charge_settled_at IS 'When the newest payment succeeded, by the wall clock: what was sent before that was meant for what it paid.';
-COMMENT ON COLUMN instalment_plan.created_no IS 'The order of lists: IDs are drawn at random.';
+COMMENT ON TABLE instalment_plan IS 'Buyers'' plans to pay for a product in instalments, on the product''s terms at the start. state and the columns that depend on it are the snapshot of machines/instalment.ts.';
+COMMENT ON COLUMN instalment_plan.token_hash IS 'SHA-256 of the token in the address of the buyer''s page. The token is derived from the account, the environment, the ID and a secret of the service.';
+COMMENT ON COLUMN instalment_plan.instalments IS 'The schedule: dueAt, amountKobo, status and paidAt of each instalment. A flexible plan has one instalment of the full amount at the deadline, which the API does not show.';
+COMMENT ON COLUMN instalment_plan.missed_kobo IS 'The unpaid amount of missed instalments.';
+COMMENT ON COLUMN instalment_plan.paying_charge_id IS 'The pending payment.';
+COMMENT ON COLUMN instalment_plan.charge_id IS 'The newest payment attempt.';
+COMMENT ON COLUMN instalment_plan.charge_settled_at IS 'When the newest payment succeeded, by the wall clock. A form that was sent before was meant for the amount that it paid.';
+COMMENT ON COLUMN instalment_plan.created_no IS 'The order of lists, because IDs are random.';
 CREATE UNIQUE INDEX instalment_plan_link_once ON instalment_plan (token_hash, account_id, livemode);
 CREATE INDEX instalment_plan_product ON instalment_plan (product_id, account_id, livemode, status) INCLUDE (target_kobo, paid_kobo, fees_paid_kobo, missed_kobo, payments, created_no, id);
 CREATE INDEX instalment_plan_customer ON instalment_plan (customer_id, account_id, livemode, id);
 CREATE INDEX instalment_plan_status ON instalment_plan (status, account_id, livemode, created_no) INCLUDE (id);
 CREATE INDEX instalment_plan_test_clock ON instalment_plan (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL;
--- Begin with the account, and are partial, so that no look-up by primary key takes them.
+-- These start with the account, and are partial so that a look-up by primary key cannot use them.
 CREATE INDEX instalment_plan_created ON instalment_plan (account_id, livemode, created_at) WHERE created_at IS NOT NULL;
 CREATE INDEX instalment_plan_newest ON instalment_plan (account_id, livemode, created_no) INCLUDE (id) WHERE created_no > 0;
 ALTER TABLE nudge ADD CONSTRAINT nudge_instalment_plan_fkey FOREIGN KEY (account_id, livemode, instalment_plan_id) REFERENCES instalment_plan;

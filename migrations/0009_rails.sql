@@ -1,4 +1,4 @@
--- Payment rails outside: credentials, calls, callbacks, and money that goes back.
+-- Creates the tables of external payment rails: credentials, calls, callbacks and refunds.
 
 CREATE TABLE rail_credential (
   account_id text COLLATE "C" NOT NULL,
@@ -14,8 +14,8 @@ CREATE TABLE rail_credential (
   CONSTRAINT rail_credential_bounded CHECK (octet_length(sealed) <= 8192),
   CONSTRAINT rail_credential_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE rail_credential IS 'What an account''s rails are called with (decisions P1, P2). Replaced ones are kept for as long as callbacks may be signed with them.';
-COMMENT ON COLUMN rail_credential.sealed IS 'The credentials as JSON, encrypted under ENCRYPTION_KEY with account, rail and ID as associated data.';
+COMMENT ON TABLE rail_credential IS 'Credentials of accounts at rails (decisions P1, P2). Replaced ones are stored as long as they may sign callbacks.';
+COMMENT ON COLUMN rail_credential.sealed IS 'The credentials as JSON, encrypted with ENCRYPTION_KEY; account, rail and ID are the associated data.';
 CREATE UNIQUE INDEX rail_credential_current ON rail_credential (rail, account_id, livemode) WHERE replaced_at IS NULL;
 ALTER TABLE rail_credential ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON rail_credential TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -36,11 +36,11 @@ CREATE TABLE rail_call (
   CONSTRAINT rail_call_live CHECK (livemode),
   CONSTRAINT rail_call_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 ) WITH (fillfactor=70);
-COMMENT ON TABLE rail_call IS 'Calls that are to be made to rails, or are under way: at most one about a charge or a refund at a time (decision P11).';
-COMMENT ON COLUMN rail_call.id IS 'The charge or the refund that it is about.';
-COMMENT ON COLUMN rail_call.rank IS '0: somebody waits for the outcome; 1: nobody does.';
-COMMENT ON COLUMN rail_call.sent_at IS 'Written before the call is made: about one that a process died over the rail is asked, and only what it does not know is sent again (decisions F1, P9).';
-COMMENT ON COLUMN rail_call.again IS 'Somebody wants to know more while it is under way: the rail is asked once more after it.';
+COMMENT ON TABLE rail_call IS 'Calls to rails, queued or in flight: at most one at a time for a charge or refund (decision P11).';
+COMMENT ON COLUMN rail_call.id IS 'The ID of the charge or refund of the call.';
+COMMENT ON COLUMN rail_call.rank IS '0: a request waits for the outcome; 1: no request waits.';
+COMMENT ON COLUMN rail_call.sent_at IS 'Written before the call is made. If the process dies, the rail is asked about the call; it is sent again only if the rail does not know it (decisions F1, P9).';
+COMMENT ON COLUMN rail_call.again IS 'A query was requested while the call is in flight: the rail is asked again after it.';
 CREATE INDEX rail_call_turn ON rail_call (rail, account_id, livemode, rank, queued_at, id);
 ALTER TABLE rail_call ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON rail_call TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -56,8 +56,8 @@ CREATE TABLE rail_throttle (
   CONSTRAINT rail_throttle_live CHECK (livemode),
   CONSTRAINT rail_throttle_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE rail_throttle IS 'Rails that do not answer an account at the moment (decision P9). Gone with the first answer.';
-COMMENT ON COLUMN rail_throttle.next_call_at IS 'They are called once a second from then on; null: not held back yet.';
+COMMENT ON TABLE rail_throttle IS 'Rails that do not answer an account at the moment (decision P9). The first answer deletes the row.';
+COMMENT ON COLUMN rail_throttle.next_call_at IS 'When the next call may be made; then one call a second. Null: not throttled yet.';
 ALTER TABLE rail_throttle ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON rail_throttle TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 
@@ -74,8 +74,8 @@ CREATE TABLE rail_callback (
   CONSTRAINT rail_callback_bounded CHECK (octet_length(reference) <= 200),
   CONSTRAINT rail_callback_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE rail_callback IS 'References that callbacks named and that nobody has looked into yet (decision P13). Whoever does takes the row away.';
-COMMENT ON COLUMN rail_callback.denies IS 'Whether one of them says that it was not paid, or not any more: the rail is asked about one that was paid, too.';
+COMMENT ON TABLE rail_callback IS 'References in callbacks that are not processed yet (decision P13). Processing deletes the row.';
+COMMENT ON COLUMN rail_callback.denies IS 'Whether a callback says that the payment failed or was sent back. Then the rail is asked even about a paid charge.';
 ALTER TABLE rail_callback ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON rail_callback TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 
@@ -96,7 +96,7 @@ CREATE TABLE rail_exception (
   CONSTRAINT rail_exception_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
   CONSTRAINT rail_exception_charge_fkey FOREIGN KEY (account_id, livemode, charge_id) REFERENCES charge ON DELETE CASCADE
 );
-COMMENT ON TABLE rail_exception IS 'What a rail said of a charge that cannot be right (decision P10): shown in finance.reconciliation_exceptions.';
+COMMENT ON TABLE rail_exception IS 'Results of rails that do not match their charge (decision P10). finance.reconciliation_exceptions shows them.';
 CREATE UNIQUE INDEX rail_exception_once ON rail_exception (charge_id, kind, account_id, livemode);
 ALTER TABLE rail_exception ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON rail_exception TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -130,7 +130,7 @@ CREATE TABLE refund (
   CONSTRAINT refund_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
   CONSTRAINT refund_charge_fkey FOREIGN KEY (account_id, livemode, charge_id) REFERENCES charge
 );
-COMMENT ON TABLE refund IS 'Money that is sent back by a rail''s call (decision P8). Its columns are the snapshot of machines/refund.ts.';
+COMMENT ON TABLE refund IS 'Refunds that rails make (decision P8). The columns are the snapshot of machines/refund.ts.';
 CREATE UNIQUE INDEX refund_once ON refund (charge_id, account_id, livemode);
 CREATE INDEX refund_failed ON refund (status, account_id, livemode, id) WHERE status = 'failed';
 ALTER TABLE refund ENABLE ROW LEVEL SECURITY;

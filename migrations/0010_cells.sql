@@ -1,6 +1,5 @@
--- More than one machine: cells, and accounts that move between them.
+-- Creates cells (decisions O) and the moves of accounts between them (docs/scaling.md).
 
--- Cells (decisions O): which one this database is, and accounts on their way to another (docs/scaling.md).
 CREATE TABLE cell (
   only_row boolean DEFAULT true NOT NULL,
   id text COLLATE "C" NOT NULL,
@@ -9,11 +8,11 @@ CREATE TABLE cell (
   CONSTRAINT cell_only_row CHECK (only_row),
   CONSTRAINT cell_id_base62 CHECK (id ~ '^[0-9A-Za-z]{2}$')
 );
-COMMENT ON TABLE cell IS 'The cell that this database is, as its processes name it (CELL).';
-COMMENT ON COLUMN cell.joined IS 'Whether it has joined a deployment: from then on processes that name another cell are refused.';
+COMMENT ON TABLE cell IS 'The cell of this database, by the name in the setting CELL of its processes.';
+COMMENT ON COLUMN cell.joined IS 'Whether it has joined a deployment. If so, processes with another CELL are refused.';
 
--- An account that moves has a row at its source and one at its target. Where that is neither `copying` nor `opened`, nothing of
--- the account is written.
+-- A moving account has a row at its source and one at its target. If its state is neither `copying` nor `opened`, writes to the
+-- account are refused.
 CREATE TABLE account_move (
   account_id text COLLATE "C" NOT NULL,
   move_id text COLLATE "C" NOT NULL,
@@ -29,9 +28,9 @@ CREATE TABLE account_move (
   CONSTRAINT account_move_left CHECK ((left_at IS NOT NULL) = (state = 'left'))
 );
 COMMENT ON TABLE account_move IS 'Accounts that are moving between this cell and another (src/cells).';
-COMMENT ON COLUMN account_move.state IS 'At the source: copying (it works as ever), fenced (its writes are refused), left (it lives elsewhere, its rows are being put aside). At the target: arriving, withdrawn (its source may go on), opened (it lives here).';
+COMMENT ON COLUMN account_move.state IS 'At the source: copying (it works as usual), fenced (its writes are refused), left (it lives in the other cell, its rows are being archived). At the target: arriving, withdrawn (the source may continue), opened (it lives here).';
 COMMENT ON COLUMN account_move.cell IS 'The other cell.';
-COMMENT ON COLUMN account_move.rows IS 'Rows that both sides had in common when they were compared.';
+COMMENT ON COLUMN account_move.rows IS 'The number of rows that were equal on both sides at the comparison.';
 ALTER TABLE account_move ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_move ON account_move TO billing_request USING (account_id = current_setting('billing.account_id'));
 GRANT SELECT ON account_move TO billing_request;
@@ -45,7 +44,7 @@ CREATE TABLE account_kept (
   kept_until timestamptz NOT NULL,
   CONSTRAINT account_kept_pkey PRIMARY KEY (no)
 );
-COMMENT ON TABLE account_kept IS 'Rows of accounts that have moved away, as they were when they left, for 7 days.';
+COMMENT ON TABLE account_kept IS 'Archived rows of accounts that have moved away, in their last state, kept 7 days.';
 CREATE INDEX account_kept_until ON account_kept (kept_until);
 
 CREATE TABLE account_mark (
@@ -53,18 +52,18 @@ CREATE TABLE account_mark (
   mark text NOT NULL,
   CONSTRAINT account_mark_pkey PRIMARY KEY (account_id)
 );
-COMMENT ON TABLE account_mark IS 'The last that is written of an account at its source: whoever sees it at the target has everything.';
+COMMENT ON TABLE account_mark IS 'The last row that is written for an account at its source. If it has arrived at the target, all rows have.';
 
 CREATE FUNCTION refuse_moving(account text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM account_move m WHERE m.account_id = account) THEN RETURN; END IF;
-  -- Whoever fences the account waits for those who have looked before.
+  -- A fence of the account waits for transactions with this lock.
   PERFORM pg_advisory_xact_lock_shared(7301010, hashtext(account));
   IF EXISTS (SELECT 1 FROM account_move m WHERE m.account_id = account AND m.state NOT IN ('copying', 'opened')) THEN
     RAISE EXCEPTION 'the account % is moving to another cell', account USING ERRCODE = 'BM001';
   END IF;
 END $$;
-COMMENT ON FUNCTION refuse_moving IS 'Fails with BM001 where an account is fenced; otherwise it is not fenced before the running transaction ends.';
+COMMENT ON FUNCTION refuse_moving IS 'Fails with BM001 if an account is fenced. Otherwise the account is not fenced before the running transaction ends.';
 
 CREATE FUNCTION switch_fence(t text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE wanted boolean; standing boolean;
@@ -76,7 +75,7 @@ BEGIN
     EXECUTE format('ALTER TABLE %s %s TRIGGER account_moving', t::regclass, CASE WHEN wanted THEN 'ENABLE' ELSE 'DISABLE' END);
   END IF;
 END $$;
-COMMENT ON FUNCTION switch_fence IS 'Switches the fence of a table on where some account is moving, and off where none is.';
+COMMENT ON FUNCTION switch_fence IS 'Switches the fence of a table on if an account is moving, else off.';
 
 CREATE FUNCTION enter_tenant(account text, live boolean) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
@@ -86,7 +85,7 @@ BEGIN
   IF live THEN
     is_moving := EXISTS (SELECT FROM account_move WHERE account_id = account);
   ELSE
-    -- A reset is looked for twice: before, so as not to wait for one at work; and after, since one may have been asked for meanwhile.
+    -- A reset is checked twice: before the lock, to not wait for a running one; and after it, because one may have been requested meanwhile.
     PERFORM pg_advisory_xact_lock_shared(7301003, hashtext(account)) WHERE NOT EXISTS (SELECT FROM sandbox_reset WHERE account_id = account AND NOT livemode);
     SELECT EXISTS (SELECT FROM sandbox_reset WHERE account_id = account AND NOT livemode), EXISTS (SELECT FROM account_move WHERE account_id = account) INTO is_reset, is_moving;
   END IF;
@@ -96,7 +95,7 @@ BEGIN
   IF is_moving THEN PERFORM refuse_moving(account); END IF;
   PERFORM set_config('billing.account_id', account, true), set_config('billing.livemode', live::text, true);
 END $$;
-COMMENT ON FUNCTION enter_tenant IS 'Begins the transaction of a request, which row-level security holds to its account and environment. BR001: the sandbox is being reset; BM001: the account is moving.';
+COMMENT ON FUNCTION enter_tenant IS 'Starts the transaction of a request: row-level security limits it to its account and environment. BR001: the sandbox is being reset; BM001: the account is moving.';
 REVOKE ALL ON FUNCTION enter_tenant FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enter_tenant TO billing_request;
 

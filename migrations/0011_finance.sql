@@ -1,4 +1,4 @@
--- What finance teams read: views for people, and functions that they are made of (docs/ledger.md).
+-- Creates the views of finance teams, and the functions that they use (docs/ledger.md).
 
 CREATE SCHEMA finance;
 GRANT USAGE ON SCHEMA finance TO finance_reader;
@@ -75,7 +75,7 @@ SELECT e.account_id, e.livemode, e.charge_id, c.rail, c.customer_id, c.subscript
 FROM rail_exception e JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, e.charge_id)
 WHERE finance.is_shown(e.account_id)
 UNION ALL
--- What is sent back may have been settled either way.
+-- A refunded charge may have succeeded or failed.
 SELECT f.account_id, f.livemode, f.charge_id, f.rail, f.customer_id, NULL, 'refund_failed', c.status, NULL, NULL, f.requested_at,
   f.amount_kobo, round(f.amount_kobo / 100.0, 2), NULL, NULL, NULL
 FROM refund f JOIN charge c ON (c.account_id, c.livemode, c.id) = (f.account_id, f.livemode, f.charge_id)
@@ -88,7 +88,7 @@ SELECT c.account_id, c.account_id AS account, c.livemode, c.customer_id AS custo
   CASE f.status WHEN 'returned' THEN 'returned' WHEN 'failed' THEN 'refund_failed' ELSE CASE WHEN t.taken_at IS NULL THEN c.status ELSE 'taken' END END AS status,
   t.taken_at, f.returned_at
 FROM charge c
--- What had been given up may have been paid after all.
+-- A failed charge may have been paid after all.
 CROSS JOIN LATERAL (
   SELECT coalesce(c.paid_at, (SELECT min((x.word->>'at')::timestamptz) FROM jsonb_array_elements(c.contradictions) AS x (word) WHERE x.word->>'answer' = 'succeeded')) AS taken_at
 ) t
@@ -121,10 +121,10 @@ SELECT * FROM (VALUES
 ) AS r (rule, meaning);
 COMMENT ON VIEW finance.rules IS 'What must hold of the books.';
 
--- Books of accounts that move between cells: what is here of one that is on its way is shown by name only, and what a merchant owes for the
--- service is compared over all the cells that it has lived in (docs/scaling.md).
+-- Books of accounts that move between cells: rows of a moving account are shown only if it is named, and a merchant's service invoices
+-- are compared over all cells in which it has lived (docs/scaling.md).
 CREATE VIEW account_away AS SELECT account_id FROM account_move WHERE state IN ('left', 'arriving', 'withdrawn');
-COMMENT ON VIEW account_away IS 'Accounts that are on their way between this cell and another and do not live here: their rows, of which some may be missing, are nobody''s.';
+COMMENT ON VIEW account_away IS 'Accounts that are moving between this cell and another and do not live here. Some of their rows may be missing, so the views leave them out.';
 
 CREATE FUNCTION finance.accounts() RETURNS SETOF text LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1 SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE wanted text := nullif(current_setting('billing.account', true), '');
@@ -214,8 +214,8 @@ CROSS JOIN LATERAL (
 ) o
 LEFT JOIN LATERAL finance.balances_before(a.id, 'deferred_revenue', m.month) b ON b.livemode = o.livemode
 UNION ALL
--- Months in which nothing moved, from the end of one that has entries to the next: what is left does not change. In live none lies ahead of
--- today, where only the clocks of sandboxes are.
+-- Months without entries, between months with entries: the balance does not change. In live none is later than today; only test clocks
+-- are ahead.
 SELECT a.id, g.month::date, k.livemode, v.kobo, 0, 0, 0, 0, v.kobo, finance.naira(v.kobo), finance.naira(0), finance.naira(0), finance.naira(0), finance.naira(0), finance.naira(v.kobo)
 FROM finance.accounts() AS a (id)
 CROSS JOIN LATERAL (SELECT m.next_month AS since, lead(m.month) OVER (ORDER BY m.month) AS until FROM finance.months(a.id) m) q
@@ -312,8 +312,8 @@ CROSS JOIN LATERAL (
 ) o;
 COMMENT ON VIEW finance.dunning IS 'Bills that could not be collected, by the month in which that began: how many and how much were recovered (by which retry), written off, or are open still, and the recovery rate by number.';
 
--- What finance reads costs as much as there is of it, and whoever reads it leaves nothing behind.
--- The months of an account are found once, not for each of its payments: behind OFFSET 0 nothing of them is joined to lines before they are there.
+-- The cost of these views is proportional to the rows that they return.
+-- OFFSET 0 makes the planner find the months of an account once, before the join with lines, and not once for each payment.
 CREATE VIEW finance.clearing AS
 SELECT a.id AS account_id, t.livemode, m.month, l.detail AS rail, t.charge_id AS reference, t.customer_id AS customer, t.effective_on AS taken_on, t.event,
   sums.taken_kobo, sums.returned_kobo, sums.settled_kobo, sums.taken_kobo - sums.returned_kobo - sums.settled_kobo AS balance_kobo,
@@ -326,7 +326,7 @@ JOIN ledger_line l ON l.ledger_account = 'clearing' AND l.account_id = m.account
 JOIN ledger_entry t ON (t.account_id, t.livemode, t.id) = (l.account_id, l.livemode, l.entry_id)
   AND t.event IN ('paid', 'overdue_paid', 'refund_due', 'contradicted', 'verification', 'deposit_paid') AND t.charge_id IS NOT NULL
 CROSS JOIN LATERAL (
-  -- Its own line is there already: only what else was booked about the payment is looked up.
+  -- The payment's own line is already known: only its other lines are looked up.
   SELECT (l.amount_kobo + coalesce(sum(x.amount_kobo) FILTER (WHERE x.amount_kobo > 0), 0))::bigint AS taken_kobo,
     coalesce(-sum(x.amount_kobo) FILTER (WHERE e.event = 'refunded'), 0)::bigint AS returned_kobo,
     coalesce(-sum(x.amount_kobo) FILTER (WHERE e.event = 'settled'), 0)::bigint AS settled_kobo
@@ -384,7 +384,7 @@ CROSS JOIN LATERAL (
     min(e.effective_on) AS owed_since, -sum(l.amount_kobo)::bigint AS amount_kobo
   FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
   WHERE l.account_id = a.id AND l.ledger_account = 'refunds_payable'
-  -- What is owed of a cancelled instalment plan belongs to no single charge.
+  -- The debt of a cancelled instalment plan belongs to no single charge.
   GROUP BY l.livemode, e.charge_id, CASE WHEN e.charge_id IS NULL THEN e.idempotency_key END HAVING sum(l.amount_kobo) <> 0
 ) o
 LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode) = (o.charge, a.id, o.livemode);
@@ -398,7 +398,7 @@ SELECT s.account_id, s.livemode, s.subscription_id AS subscription, s.bill_no, s
   CASE WHEN d.day <= b.posted_on THEN 'booked' ELSE 'scheduled' END AS status,
   CASE WHEN d.day <= b.posted_on THEN (
     SELECT e.id FROM ledger_entry e
-    -- The key's own collation, or its index is of no use.
+    -- Uses the collation of the key's column, or its index is not used.
     WHERE (e.idempotency_key, e.account_id, e.livemode) = (('recognised:' || s.plan_id || ':' || d.day || ':' || b.id) COLLATE "default", s.account_id, s.livemode)
   ) END AS entry
 FROM finance.accounts() AS a (id)
@@ -427,7 +427,7 @@ WHERE (o.invoices_kobo <> 0 OR o.books_kobo <> 0) AND (finance.is_shown('acct_se
 COMMENT ON VIEW finance.fees_owed IS 'What merchants owe for the service, by their invoices and by the service''s own books. Of one that has moved between cells its invoices are where it lives, and what was booked is where it was: the two are the same over all its cells.';
 COMMENT ON COLUMN finance.fees_owed.has_moved IS 'Whether it has lived in another cell, or lives there now.';
 
--- A reference's lines since its balance was last zero: of what was explained or paid out later there are none.
+-- The lines of a reference since its balance was last zero. A reference that was explained or paid out later has none.
 CREATE VIEW finance.suspense AS
 SELECT r.account_id, r.livemode, finance.month_of(min(r.effective_on)) AS month, min(r.effective_on) AS since, max(r.detail) AS rail, r.reference,
   sum(r.amount_kobo)::bigint AS amount_kobo, finance.naira(sum(r.amount_kobo)) AS amount_naira
@@ -466,8 +466,8 @@ CROSS JOIN LATERAL (
     GROUP BY l.account_id, l.livemode, l.entry_id
   ) y
   LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (y.account_id, y.livemode, y.entry_id)
-  -- Most entries are about a payment of their month, and about its subscription, which it has by foreign key: these are read together
-  -- (OFFSET 0), and only the others are looked up one by one.
+  -- Most entries are about a payment of their month and about its subscription, which a foreign key guarantees. These are read together
+  -- (OFFSET 0); only the others are looked up one by one.
   LEFT JOIN (
     SELECT c.id, c.amount_kobo, c.subscription_id FROM charge c
     WHERE c.status = 'succeeded' AND c.livemode AND c.account_id = a.id
@@ -599,7 +599,7 @@ FULL JOIN (
 WHERE coalesce(p.kobo, 0) <> coalesce(b.kobo, 0)
   AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(p.account_id, b.account_id), coalesce(p.livemode, b.livemode)))
 ) b
--- What is on its way is nobody's here, whole or not, but for whoever asks for it by name.
+-- Leaves out moving accounts, complete or not, unless the session names the account.
 WHERE NOT EXISTS (SELECT 1 FROM account_away w WHERE w.account_id = b.account_id AND w.account_id IS DISTINCT FROM nullif(current_setting('billing.account', true), ''));
 COMMENT ON VIEW finance.breaches IS 'Where a rule of the books is broken: what cli ledger check lists. Empty when all is well. With a month: in that month''s entries and payments; without: as it stands.';
 
@@ -619,3 +619,27 @@ COMMENT ON VIEW finance.exceptions IS 'What somebody has to look at: breaches of
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA finance FROM PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA finance TO finance_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA finance TO finance_reader;
+
+-- A reader cannot take advisory locks: only the service uses them. Revoking them from everybody needs a superuser.
+DO $$
+DECLARE f regprocedure;
+BEGIN
+  FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^pg_(try_)?advisory_' LOOP
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I, billing_request', f, current_user);
+  END LOOP;
+EXCEPTION
+  WHEN insufficient_privilege THEN RAISE NOTICE 'finance_reader can take advisory locks: docs/operating.md says what a superuser can do about that';
+END $$;
+
+-- A reader cannot create temporary tables or large objects. Revoking large objects from everybody needs a superuser.
+DO $$
+DECLARE f regprocedure;
+BEGIN
+  EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+  FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^(lo_|lowrite$)' LOOP
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
+  END LOOP;
+EXCEPTION
+  WHEN insufficient_privilege THEN RAISE NOTICE 'finance_reader can create large objects: docs/operating.md says what a superuser can do about that';
+END $$;

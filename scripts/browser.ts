@@ -1,4 +1,4 @@
-/** A browser for checks of the hosted pages: headless, and quiet on the network. */
+/** A browser for checks of the hosted pages: headless, with little network traffic of its own. */
 import { type Browser, type BrowserServer, chromium } from "playwright-core"
 import { CHROMIUM_MISSING, findChromium } from "./chromium.ts"
 
@@ -17,7 +17,7 @@ const optionsOf = (executablePath: string) => ({
   args: process.getuid?.() === 0 ? [...ARGS, "--no-sandbox"] : ARGS,
 })
 
-/** Undefined where there is none and none can be installed; then it has said so. */
+/** Launches a browser; returns undefined, after an error message, if none is installed and none can be. */
 export const launchBrowser = async (): Promise<Browser | undefined> => {
   const path = findChromium()
   if (path !== undefined) return chromium.launch(optionsOf(path))
@@ -25,7 +25,7 @@ export const launchBrowser = async (): Promise<Browser | undefined> => {
   return undefined
 }
 
-/** One for several processes, which connect to it. Fails where there is none and none can be installed. */
+/** Starts a browser that several processes connect to. Fails if none is installed and none can be. */
 export const serveBrowser = (): Promise<BrowserServer> => {
   const path = findChromium()
   return path === undefined

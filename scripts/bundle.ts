@@ -1,6 +1,6 @@
 /**
- * Entry points as a few files of plain JavaScript, made of the same sources. A process loads them in a third of the time that 1,300 modules take:
- * for tests, which start it hundreds of times.
+ * Bundles entry points into a few files of plain JavaScript. A process loads them in a third of the time that 1,300 modules take. Tests use
+ * them because they start hundreds of processes.
  */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -9,7 +9,7 @@ import { pathToFileURL } from "node:url"
 import { type Plugin, rolldown } from "rolldown"
 import { entryName, ROOT } from "./server.ts"
 
-/** Of the service's own sources: what they read beside them lies where it lay. */
+/** Keeps `import.meta` paths of the service's sources, so that files read from beside a source are found. */
 const inPlace: Plugin = {
   name: "in-place",
   transform: {
@@ -22,12 +22,12 @@ const inPlace: Plugin = {
 }
 
 const PREFIX = "recurring-billing-"
-/** No run takes as long: what is older was left by one that was killed. */
+/** No run takes this long: an older folder was left by a killed run. */
 const LEFT_AFTER_MS = 24 * 3_600_000
 const MAX_TRIES = 50
 const TRY_AGAIN_MS = 100
 
-/** Removes a folder into which processes that have just ended may still write; what is left by then is removed by a later run. */
+/** Removes a folder that just-ended processes may still write to; what is left then is removed by a later run. */
 const remove = async (folder: string) => {
   for (let tries = 0; tries < MAX_TRIES && existsSync(folder); tries++) {
     if (tries > 0) await setTimeout(TRY_AGAIN_MS)
@@ -52,7 +52,7 @@ export interface Bundle {
   readonly remove: () => Promise<void>
 }
 
-/** Bundles entry points, such as `src/main.ts`, in a folder of its own where what they import from outside is found. */
+/** Bundles entry points, such as `src/main.ts`, in a new folder from which their external imports resolve. */
 export const bundle = async (entries: ReadonlyArray<string>): Promise<Bundle> => {
   const parent = join(ROOT, "node_modules/.cache")
   mkdirSync(parent, { recursive: true })

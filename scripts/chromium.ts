@@ -1,9 +1,9 @@
-/** A Chromium of this machine: the one that is installed, or, where we may, one that we install. */
+/** Finds the Chromium of this machine, or installs one if allowed. */
 import { findProgram } from "./debian.ts"
 
-/** What to do where there is none. */
+/** The message if there is none. */
 export const CHROMIUM_MISSING =
-  "No Chromium here: install chromium or Google Chrome, or set CHROMIUM_PATH to the program of one."
+  "No Chromium found: install chromium or Google Chrome, or set CHROMIUM_PATH to the program."
 
 export const findChromium = (): string | undefined =>
   findProgram({

@@ -1,4 +1,4 @@
-/** A DATA_DIR for a run of the demo, the examples, a benchmark or the tests: nothing of it is left afterwards. */
+/** A temporary DATA_DIR for the demo, the examples, a benchmark or the tests. */
 import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -10,7 +10,7 @@ export interface TemporaryDataDir {
 
 export const temporaryDataDir = (of: string): TemporaryDataDir => {
   const path = mkdtempSync(join(tmpdir(), `recurring-billing-${of}-`))
-  // Run by root, the server is another account's: where that could not reach it, the cluster would lie, and stay, elsewhere.
+  // If root runs this, the server runs as another account: if that could not reach the folder, the cluster would be left elsewhere.
   chmodSync(path, 0o755)
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
 }

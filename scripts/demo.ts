@@ -1,7 +1,6 @@
 /**
- * A billing story against a private instance: six months in a few seconds, as a timeline, then the books.
- *
- *   npm run demo                   (`-- --keep`: in the installation of `npm start`, where the merchant and its books stay)
+ * The demo plays a billing story on a private instance: six months in a few seconds, as a timeline, then the books.
+ *   npm run demo                   (`-- --keep`: in the installation of `npm start`, which keeps the merchant and its books)
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect } from "effect"
@@ -14,9 +13,9 @@ import { installedInstance, ownInstance } from "./ownInstance.ts"
 import { payOut } from "./payOut.ts"
 import { type Call, caller, namesOf, playStory, type Told } from "./story.ts"
 
-const LOOK_FOR_BUYER_MS = 500
+const POLL_BUYER_MS = 500
 
-interface Happening {
+interface StoryEvent {
   readonly created_at: string
   readonly type: string
   readonly data: {
@@ -47,8 +46,8 @@ interface Balance {
 const say = (line = ""): void => void process.stdout.write(`${line}\n`)
 const day = (instant: string): string => instant.slice(0, 10)
 
-/** What an event means, in words. */
-const describe = ({ type, data: { object } }: Happening): string => {
+/** Describes an event in words. */
+const describe = ({ type, data: { object } }: StoryEvent): string => {
   const amount = formatKobo(object.amount ?? 0)
   switch (type) {
     case "charge.succeeded":
@@ -79,27 +78,28 @@ interface Checkout {
   readonly customer: { readonly name: string } | null
 }
 
-/** Until Enter is pressed, or `isDone` says so; at once where nobody sits at a terminal. */
+/** Waits until Enter is pressed or `isDone` returns true; does not wait without a terminal. */
 const untilEnter = async (isDone: () => Promise<boolean>): Promise<void> => {
   if (!process.stdin.isTTY) return
   let entered = false
-  const enter = () => {
+  const onEnter = () => {
     entered = true
   }
-  process.stdin.once("data", enter)
-  while (!entered && !(await isDone())) await new Promise((resolve) => setTimeout(resolve, LOOK_FOR_BUYER_MS))
-  process.stdin.off("data", enter).pause()
+  process.stdin.once("data", onEnter)
+  while (!entered && !(await isDone())) await new Promise((resolve) => setTimeout(resolve, POLL_BUYER_MS))
+  process.stdin.off("data", onEnter).pause()
 }
 
-/** A buyer whom nobody knows yet subscribes on a hosted page: by hand where somebody is there, else by itself. */
+/** A new buyer subscribes on a hosted page: by hand if a person is at the terminal, otherwise automatically. */
 const checkout = async (call: Call, plan: string): Promise<void> => {
   const shop = "https://shop.example"
   const body = { mode: "subscription", plan, success_url: `${shop}/welcome`, cancel_url: `${shop}/plans` }
   const session = await call<Checkout>("POST", "/checkout-sessions", body)
   const now = () => call<Checkout>("GET", `/checkout-sessions/${session.id}?expand[]=customer`)
-  say("\nA checkout page for the gym, for anybody who has the link:\n")
+  say("\nA checkout page for the gym, for all who have the link:\n")
   say(`  ${session.url}`)
-  if (process.stdin.isTTY) say("\n  Open it and pay with 4242 4242 4242 4242, or press Enter and it is paid by itself.")
+  if (process.stdin.isTTY)
+    say("\n  Open it and pay with 4242 4242 4242 4242, or press Enter to have it paid automatically.")
   await untilEnter(async () => (await now()).status !== "open")
   if ((await now()).status === "open") {
     const submit = async (payment_method: string) => {
@@ -112,7 +112,9 @@ const checkout = async (call: Call, plan: string): Promise<void> => {
         data?: { redirect_url: string }
         error?: { message: string }
       }
-      say(`\n  ${payment_method.padEnd(26)} ${data === undefined ? error!.message : `goes on to ${data.redirect_url}`}`)
+      say(
+        `\n  ${payment_method.padEnd(26)} ${data === undefined ? error!.message : `continues to ${data.redirect_url}`}`,
+      )
     }
     await submit("pm_test_insufficient_funds")
     await submit("pm_test_success")
@@ -121,35 +123,35 @@ const checkout = async (call: Call, plan: string): Promise<void> => {
   say(`\n  The session is ${status}, and the merchant has a new customer: ${customer?.name}.`)
 }
 
-/** Everything that happened, oldest first. */
-const happenings = async (origin: string, key: string): Promise<ReadonlyArray<Happening>> => {
-  const found: Array<Happening> = []
+/** Reads all events, oldest first. */
+const readEvents = async (origin: string, key: string): Promise<ReadonlyArray<StoryEvent>> => {
+  const found: Array<StoryEvent> = []
   for (let cursor: string | null = ""; cursor !== null; ) {
     const after: string = cursor === "" ? "" : `&starting_after=${cursor}`
     const page = await fetch(`${origin}/sandbox/v1/events?limit=100${after}`, {
       headers: { authorization: `Bearer ${key}` },
     })
-    const { data, meta } = (await page.json()) as { data: Array<Happening>; meta: { next_cursor: string | null } }
+    const { data, meta } = (await page.json()) as { data: Array<StoryEvent>; meta: { next_cursor: string | null } }
     found.push(...data)
     cursor = meta.next_cursor
   }
   return found.reverse()
 }
 
-/** Plays the story, and tells what happened in it. */
+/** Plays the story and prints its events. */
 const story = async (origin: string, key: string): Promise<Told> => {
   const before = performance.now()
-  const told = await playStory(caller(origin, key), say)
-  const savers = new Map(Object.entries(told.savings).map(([name, id]) => [id, name]))
+  const played = await playStory(caller(origin, key), say)
+  const savers = new Map(Object.entries(played.savings).map(([name, id]) => [id, name]))
   say(`\nSix months later (${Math.round(performance.now() - before)} ms):\n`)
-  for (const event of await happenings(origin, key)) {
+  for (const event of await readEvents(origin, key)) {
     const { customer, id } = event.data.object
-    const name = told.customers.get(customer ?? "") ?? savers.get(id)
-    // A reminder that was sent arrives a second later.
+    const name = played.customers.get(customer ?? "") ?? savers.get(id)
+    // Skips arrivals of reminders, one second after they were sent.
     if (name !== undefined && event.type !== "nudge.delivered")
       say(`  ${day(event.created_at)}  ${name.padEnd(6)} ${describe(event)}`)
   }
-  return told
+  return played
 }
 
 const trialBalance = Effect.fnUntraced(function* (account: string) {
@@ -171,29 +173,29 @@ const trialBalance = Effect.fnUntraced(function* (account: string) {
   })
 })
 
-/** How to ask what docs/ledger.md asks. */
-const howToAsk = (account: string, key: string, told: Told): void => {
+/** Prints how to run the queries of docs/ledger.md. */
+const printQueryHelp = (account: string, key: string, played: Told): void => {
   say(`\nThe merchant stays in this installation, with its books: ${account}. Its sandbox key: ${key}`)
   say("\nTo try the queries of docs/ledger.md:\n")
   say("  npm run sql")
   say(`  SET billing.account = '${account}';`)
-  say("\nTheir names stand for these IDs:\n")
-  for (const [id, name] of namesOf(told)) say(`  ${name.padEnd(12)} ${id}`)
+  say("\nThe names in it stand for these IDs:\n")
+  for (const [id, name] of namesOf(played)) say(`  ${name.padEnd(12)} ${id}`)
 }
 
 const demo = Effect.gen(function* () {
   const isKept = process.argv.includes("--keep")
   const { pool, origin, account, key } = yield* isKept ? installedInstance() : ownInstance("demo")
-  const told = yield* Effect.promise(() => story(origin, key))
-  // What is kept is what docs/ledger.md shows: with payouts, and without the page's buyer.
+  const played = yield* Effect.promise(() => story(origin, key))
+  // The kept story is the one of docs/ledger.md: with payouts, and without the page's buyer.
   if (isKept) yield* Effect.provide(payOut(account), pool)
-  else yield* Effect.promise(() => checkout(caller(origin, key), told.plans.gym))
+  else yield* Effect.promise(() => checkout(caller(origin, key), played.plans.gym))
   yield* Effect.provide(trialBalance(account), pool)
   const books = yield* Effect.provide(checkLedger(account), pool)
   const journal = yield* Effect.provide(replayJournal(replayables, []), pool)
   say(`\nLedger check: ${books.ok ? "ok" : books.problems.join(", ")}, ${books.entries} entries.`)
   say(`Journal replay: ${journal.replayed} lifecycles replayed, ${journal.differing.length} differ.`)
-  if (isKept) howToAsk(account, key, told)
+  if (isKept) printQueryHelp(account, key, played)
 })
 
 NodeRuntime.runMain(Effect.scoped(demo))

@@ -1,4 +1,4 @@
-/** Every hosted page in every state that it has, made of invented views: for the screenshots and for tests of pages. */
+/** All hosted pages in all their states, with invented data: for the screenshots and for tests of pages. */
 
 import { type Problem, problem } from "../src/base/problem.ts"
 import { DAY_MS, HOUR_MS } from "../src/base/time.ts"
@@ -110,7 +110,7 @@ const checkout = (
   })
 }
 
-const NOBODY = { name: "", email: "", phone: "" }
+const EMPTY_DETAILS = { name: "", email: "", phone: "" }
 const TRIAL: Partial<Offer> = { trialEndsAt: NOW + 14 * DAY_MS, nextChargeAt: NOW + 14 * DAY_MS }
 const DELIVERY: Partial<Offer> = {
   plan: "Gas refill",
@@ -162,7 +162,7 @@ const NOTHING_OWED: Partial<PaymentLinkView> = {
   form: { ...LINK.form, ...SAVING },
 }
 const PAUSED: Halt = { plan: "Lunch box", what: "pause", since: NOW - DAY_MS, ends: "by_paying" }
-/** What a form says that was sent without a card. */
+/** The errors of a form that was sent without a card. */
 const NO_CARD: Partial<PaymentForm> = {
   errors: [
     { field: "card_number", message: "Enter the card number." },
@@ -174,7 +174,7 @@ const NO_CARD: Partial<PaymentForm> = {
 const link = (rest: Partial<PaymentLinkView> = {}): string => paymentLinkPage({ ...LINK, ...rest })
 
 const PENDING_PATH = "/checkout/7Jx0m4Qe/return"
-/** The address that a pending page asks again and again; the gallery's server answers it. */
+/** The address that a pending page polls; the gallery's server answers it. */
 export const LOOK_PATH = `${PENDING_PATH}?look`
 
 const PENDING: PendingView = {
@@ -192,14 +192,14 @@ const message = (rest: Partial<MessageView> & Pick<MessageView, "title" | "tone"
 
 const DECLINED: Declined = { code: "insufficient_funds", paidKobo: 0, pendingKobo: 0, failedKobo: 500_000 }
 
-/** What a browser is shown of a refusal at that address. */
+/** The page for a refused request. */
 const refused = (refusal: Problem, path: string): string =>
   Buffer.from(refusedPage({ refusal, requestId: REQUEST_ID, headers: { accept: "text/html" }, path })!.body).toString()
 
 const BACK = { label: "Go back to Mama Chidi Kitchen", href: "https://chidi.example/" }
 const REQUEST_ID = "req_01m7yyp0a6e08v7r97jkyz1pj0"
 
-/** Payments go on at the rail's own page. */
+/** Payments continue on the rail's own page. */
 const HOSTED: Partial<PaymentForm> = { takesCards: false }
 const LIVE = { simulated: false }
 
@@ -264,14 +264,14 @@ const savingsCancel = (over: Partial<CancelInstalmentsView> = {}): string =>
     ...over,
   })
 
-/** Pages by what they show. */
+/** All pages, by the state that they show. */
 export const gallery = (): ReadonlyMap<string, string> =>
   new Map([
     ["checkout-monthly", checkout()],
     ["checkout-live", checkout(HOSTED, {}, LIVE)],
     [
       "checkout-live-trial",
-      checkout({ ...HOSTED, purpose: "start_trial", amountKobo: 0, details: NOBODY }, TRIAL, LIVE),
+      checkout({ ...HOSTED, purpose: "start_trial", amountKobo: 0, details: EMPTY_DETAILS }, TRIAL, LIVE),
     ],
     ["checkout-live-saved", checkout({ ...HOSTED, saved: [VISA], chosen: VISA.id }, {}, LIVE)],
     ["link-live-email", link({ ...NOTHING_OWED, ...LIVE, form: { ...LINK.form, ...SAVING, ...HOSTED, email: "" } })],
@@ -280,7 +280,7 @@ export const gallery = (): ReadonlyMap<string, string> =>
     ["checkout-delivery", checkout({}, DELIVERY)],
     ["checkout-setup", checkout(SAVING, null)],
     ["checkout-quantity", checkout({ amountKobo: 1_500_000 }, { quantity: 3, cycle: "quarterly" })],
-    ["checkout-unknown-customer", checkout({ details: NOBODY }, {}, { customerName: null })],
+    ["checkout-unknown-customer", checkout({ details: EMPTY_DETAILS }, {}, { customerName: null })],
     [
       "checkout-errors",
       checkout(
@@ -300,7 +300,7 @@ export const gallery = (): ReadonlyMap<string, string> =>
     ["checkout-empty", checkout(NO_CARD)],
     ["checkout-empty-saved", checkout({ ...NO_CARD, saved: [BANK] })],
     ["checkout-declined", checkout({ refusal: declineInWords(DECLINED) })],
-    ["checkout-otp", checkout({ asksOtp: true, chosen: "pm_test_requires_otp", details: NOBODY })],
+    ["checkout-otp", checkout({ asksOtp: true, chosen: "pm_test_requires_otp", details: EMPTY_DETAILS })],
     [
       "checkout-otp-wrong",
       checkout({

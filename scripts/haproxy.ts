@@ -1,12 +1,12 @@
-/** An HAProxy of this machine, which stands before several cells: the one that is installed, or, where we may, one that we install. */
+/** Finds the HAProxy of this machine, the proxy in front of several cells, or installs one if allowed. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { findProgram } from "./debian.ts"
 
-/** What to do where there is none. */
-export const HAPROXY_MISSING = "No haproxy here: install HAProxy 2.6 or newer, or set HAPROXY_PATH to the program."
+/** The message if there is none. */
+export const HAPROXY_MISSING = "No haproxy found: install HAProxy 2.6 or newer, or set HAPROXY_PATH to the program."
 
 const START_LIMIT_MS = 20_000
-/** What its master process says once every address is its own, and the process that serves runs. */
+/** The message of its master process when all addresses are bound and the worker process runs. */
 const STARTED = "Loading success."
 
 export const findHaproxy = (): string | undefined =>
@@ -14,17 +14,17 @@ export const findHaproxy = (): string | undefined =>
     setting: "HAPROXY_PATH",
     places: ["/usr/sbin/haproxy", "/usr/bin/haproxy", "/usr/local/sbin/haproxy", "/opt/homebrew/bin/haproxy"],
     package: "haproxy",
-    purpose: "which stands before several cells",
+    purpose: "the proxy in front of several cells",
   })
 
-/** Starts it with a configuration, and waits until it listens. Fails with what it says of a wrong one, or of an address in use. */
+/** Starts it with a configuration, and waits until it listens. Fails with its message about a wrong configuration, or an address in use. */
 export const startHaproxy = async (program: string, config: string): Promise<ChildProcess> => {
   const checked = spawnSync(program, ["-c", "-f", config], { encoding: "utf8" })
   if (checked.status !== 0) throw new Error(checked.stderr)
   const child = spawn(program, ["-W", "-db", "-f", config], { stdio: ["ignore", "ignore", "pipe"] })
   return new Promise((resolve, reject) => {
-    let said = ""
-    const refused = () => reject(new Error(`HAProxy did not start: ${said}`))
+    let output = ""
+    const refused = () => reject(new Error(`HAProxy did not start: ${output}`))
     const limit = setTimeout(() => {
       child.kill("SIGTERM")
       refused()
@@ -34,8 +34,8 @@ export const startHaproxy = async (program: string, config: string): Promise<Chi
       refused()
     })
     child.stderr.on("data", (part) => {
-      said += part
-      if (!said.includes(STARTED)) return
+      output += part
+      if (!output.includes(STARTED)) return
       clearTimeout(limit)
       resolve(child)
     })

@@ -1,8 +1,8 @@
-/** An hledger of this machine, which checks exported books: the one that is installed, or, where we may, one that we install. */
+/** Finds the hledger of this machine, which checks exported books, or installs one if allowed. */
 import { findProgram } from "./debian.ts"
 
-/** What to do where there is none. */
-export const HLEDGER_MISSING = "No hledger here: install it, or set HLEDGER_PATH to the program."
+/** The message if there is none. */
+export const HLEDGER_MISSING = "No hledger found: install it, or set HLEDGER_PATH to the program."
 
 export const findHledger = (): string | undefined =>
   findProgram({

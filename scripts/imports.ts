@@ -1,7 +1,6 @@
 /**
- * Which part of the program may import which (CONTRIBUTING.md): machines import xstate and each other only; in src/ a part
- * imports itself and what is below it; no files and no parts import each other in a circle. No exceptions. Prints what
- * breaks the rules, exit code 1.
+ * Checks which part of the program imports which (CONTRIBUTING.md): machines import only xstate and each other; in src/ a part imports
+ * itself and the parts below it; no files and no parts import each other in a circle. No exceptions. Prints violations; exit code 1.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { dirname, join, relative, resolve } from "node:path"
@@ -11,7 +10,7 @@ const SRC = join(ROOT, "src")
 const MACHINES = join(ROOT, "machines")
 
 /**
- * The parts of src/, lowest first: a folder, a folder or file in a folder, or a file at the top. Parts of one line do not import each other.
+ * The parts of src/, lowest first: a folder, a folder or file in a folder, or a file at the top. Parts in one line do not import each other.
  */
 const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["base"],
@@ -49,7 +48,7 @@ const filesIn = (folder: string): ReadonlyArray<string> =>
     return statSync(path).isDirectory() ? filesIn(path) : path.endsWith(".ts") ? [path] : []
   })
 
-/** What a file imports, as it is written there; types count too. */
+/** The imports of a file, as written; types count too. */
 const importsOf = (file: string): ReadonlyArray<string> => {
   const text = readFileSync(file, "utf8")
   const statements = [...text.matchAll(/^(?:import|export)\b[^;]*?\bfrom "([^"]+)"/gms)]
@@ -58,7 +57,7 @@ const importsOf = (file: string): ReadonlyArray<string> => {
 }
 
 const nameOf = (path: string): string => relative(ROOT, path)
-/** The part of src/ that a file belongs to; its path where it belongs to none. */
+/** The part of src/ that a file belongs to; its path if it belongs to none. */
 const partOf = (path: string): string => {
   const [first = "", second = ""] = relative(SRC, path).split("/")
   return [`${first}/${second}`, first].find((part) => PARTS.includes(part)) ?? relative(SRC, path)
@@ -67,7 +66,7 @@ const layerOf = (part: string): number => LAYERS.findIndex((layer) => layer.incl
 
 type Graph = ReadonlyMap<string, ReadonlySet<string>>
 
-/** A circle in a graph, from a node back to itself; undefined where there is none. */
+/** Finds a circle in a graph, from a node back to itself; undefined if there is none. */
 const circleIn = (graph: Graph): ReadonlyArray<string> | undefined => {
   const done = new Set<string>()
   const walk = (node: string, path: ReadonlyArray<string>): ReadonlyArray<string> | undefined => {
@@ -110,12 +109,12 @@ for (const file of files) {
   }
 }
 
-for (const [what, graph] of [
+for (const [kind, graph] of [
   ["Files", fileGraph],
   ["Parts", partGraph],
 ] as const) {
   const circle = circleIn(graph)
-  if (circle !== undefined) faults.push(`${what} import each other in a circle: ${circle.join(" → ")}.`)
+  if (circle !== undefined) faults.push(`${kind} import each other in a circle: ${circle.join(" → ")}.`)
 }
 
 for (const fault of faults) process.stderr.write(`${fault}\n`)

@@ -1,9 +1,8 @@
 /**
- * Writes what docs/ledger.md says by example: the chart of accounts, the posting rules with an example each, and the answer to
- * every query that stands in it, from the books of the demo's story. Between `<!-- name -->` and `<!-- /name -->` stand the
- * tables; after a block of SQL, the block with its answer.
+ * Writes the generated parts of docs/ledger.md: the chart of accounts, the posting rules with examples, and the result of every query in it, from
+ * the books of the demo's story. The tables are between `<!-- name -->` and `<!-- /name -->`; the result of a query follows its block of SQL.
  *
- *   npm run docs:ledger            (`-- --check`: says whether the document is as it would be written)
+ *   npm run docs:ledger            (`-- --check`: reports whether the document is up to date)
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -22,7 +21,7 @@ const write = Effect.gen(function* () {
   )
   if (!process.argv.includes("--check")) return writeFileSync(PATH, document)
   if (document === before) return
-  process.stdout.write("docs/ledger.md is not as it would be written: npm run docs:ledger\n")
+  process.stdout.write("docs/ledger.md is out of date: npm run docs:ledger\n")
   process.exitCode = 1
 })
 

@@ -1,4 +1,4 @@
-/** The generated parts of docs/ledger.md: what they are, from the document as it stands and an installation without books. */
+/** Generates parts of docs/ledger.md, from the current document and an installation without books. */
 import { Effect, Redacted, Struct } from "effect"
 import pg from "pg"
 import { poolLayer } from "../src/db/database.ts"
@@ -11,11 +11,11 @@ export interface Installation {
   /** A secret key of the sandbox of {@link account}. */
   readonly key: string
   readonly account: string
-  /** Of the database. */
+  /** The address of the database. */
   readonly url: string
 }
 
-/** Rows that are shown of an answer. */
+/** How many rows of a result are shown. */
 const MAX_ROWS = 20
 
 const SALE: FactsOf<"paid"> = {
@@ -75,12 +75,12 @@ const postings = (): string =>
     Struct.keys(POSTINGS).map((event) => [`\`${event}\``, POSTINGS[event].meaning, example(event)]),
   )
 
-/** psql's way of showing an answer. */
-const answer = (
+/** Formats a result like psql. */
+const formatResult = (
   { fields, rows }: pg.QueryArrayResult<Array<string | null>>,
-  spell: (text: string) => string,
+  toNames: (text: string) => string,
 ): string => {
-  const cells = rows.slice(0, MAX_ROWS).map((row) => row.map((value) => (value === null ? "" : spell(value))))
+  const cells = rows.slice(0, MAX_ROWS).map((row) => row.map((value) => (value === null ? "" : toNames(value))))
   const isNumber = fields.map((_, n) => cells.length > 0 && cells.every((row) => /^-?[\d.]*$/.test(row[n]!)))
   const widths = fields.map(({ name }, n) => Math.max(name.length, ...cells.map((row) => row[n]!.length)))
   const line = (row: ReadonlyArray<string>) =>
@@ -97,20 +97,20 @@ const answer = (
   ].join("\n")
 }
 
-/** Names for IDs, which are others each time. */
-const spelling = async (client: pg.Client, account: string, told: Told) => {
-  const names = new Map([[account, "acct_fit_lagos"], ...namesOf(told)])
+/** Names for IDs, which differ in each run. */
+const naming = async (client: pg.Client, account: string, played: Told) => {
+  const names = new Map([[account, "acct_fit_lagos"], ...namesOf(played)])
   const charges = await client.query<{ id: string; customer_id: string; day: string }>(
     "SELECT id, customer_id, to_char(created_at AT TIME ZONE 'UTC', 'MMDD') AS day FROM charge",
   )
   for (const { id, customer_id, day } of charges.rows)
-    names.set(id, `chg_${told.customers.get(customer_id)!.toLowerCase()}_${day}`)
+    names.set(id, `chg_${played.customers.get(customer_id)!.toLowerCase()}_${day}`)
   return {
-    /** The document's names in place of IDs. */
-    spell: (text: string): string =>
+    /** Replaces IDs with the document's names. */
+    toNames: (text: string): string =>
       text.replaceAll(/\b[a-z]+_[0-9a-z]{26}\b/g, (id) => names.get(id) ?? `${id.slice(0, id.indexOf("_"))}_…`),
-    /** IDs in place of the document's names. */
-    unspell: (text: string): string => {
+    /** Replaces the document's names with IDs. */
+    toIds: (text: string): string => {
       let all = text
       for (const [id, name] of names) all = all.replaceAll(`'${name}'`, `'${id}'`)
       return all
@@ -138,20 +138,20 @@ const between = (document: string, name: string, text: string): string => {
   return `${document.slice(0, from + open.length)}\n\n${text}\n\n${document.slice(to)}`
 }
 
-/** A block of SQL, and the block with its answer where there is one already. */
+/** A block of SQL, and the block with its result if there is one. */
 const QUERY = /```sql\n([\s\S]*?)```\n(?:\n```text\n[\s\S]*?```\n)?/g
 
-/** Plays the story on an installation, and returns the document with all that is generated in it. */
+/** Plays the story on an installation, and returns the document with all generated parts. */
 export const ledgerDocument = async (
   document: string,
   { origin, key, account, url }: Installation,
 ): Promise<string> => {
-  const told = await playStory(caller(origin, key), () => {})
+  const played = await playStory(caller(origin, key), () => {})
   const client = new pg.Client({ connectionString: url, types: { getTypeParser: () => (value: string) => value } })
   await client.connect()
   try {
     await Effect.runPromise(Effect.provide(payOut(account), poolLayer(Redacted.make(url), 1)))
-    const { spell, unspell } = await spelling(client, account, told)
+    const { toNames, toIds } = await naming(client, account, played)
     const chart = await asReader(
       client,
       account,
@@ -182,10 +182,10 @@ export const ledgerDocument = async (
     )
     const queries = [...written.matchAll(QUERY)]
     for (const [whole, query] of queries) {
-      const found = await asReader(client, account, unspell(query!))
+      const found = await asReader(client, account, toIds(query!))
       written = written.replace(
         whole,
-        () => `\`\`\`sql\n${query}\`\`\`\n\n\`\`\`text\n${answer(found, spell)}\n\`\`\`\n`,
+        () => `\`\`\`sql\n${query}\`\`\`\n\n\`\`\`text\n${formatResult(found, toNames)}\n\`\`\`\n`,
       )
     }
     return written

@@ -1,4 +1,4 @@
-/** A server and a merchant of one's own: in an installation of one's own, or in the one of `npm start`. */
+/** Starts a server and creates a merchant, in a new installation or in that of `npm start`. */
 import { Effect } from "effect"
 import { ConfigProblem } from "../src/config/Config.ts"
 import { readConfig } from "../src/config/readConfig.ts"
@@ -11,7 +11,7 @@ import { startServer } from "./server.ts"
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Opens the installation that `env` names, and makes a merchant in it. */
+/** Opens the installation in `env`, and creates a merchant in it. */
 const withMerchant = Effect.fnUntraced(function* (env: Environment, isKept: boolean) {
   const config = yield* readConfig(env, { development: true })
   if (config.production)
@@ -19,19 +19,19 @@ const withMerchant = Effect.fnUntraced(function* (env: Environment, isKept: bool
   const url = yield* databaseUrl(config)
   const pool = poolLayer(url, 2)
   yield* Effect.provide(migrate, pool)
-  // `npm start` makes its demo account where there is no account at all.
+  // `npm start` creates its demo account only if there is no account at all.
   if (isKept) yield* Effect.provide(demoKey(config.dataDir), pool)
   const { account, keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)
   return { url, pool, account: account.id, key: keys.sk_test }
 })
 
-const serving = (env: Readonly<Record<string, string>>) =>
+const serve = (env: Readonly<Record<string, string>>) =>
   Effect.acquireRelease(
     Effect.promise(() => startServer(env)),
     ({ stop }) => Effect.promise(stop),
   )
 
-/** A whole instance: a Postgres, a server and an account, for as long as the scope is open. `of` is a part of its folder's name. */
+/** A complete instance: a Postgres, a server and an account, while the scope is open. `of` is a part of its folder's name. */
 export const ownInstance = Effect.fnUntraced(function* (of: string) {
   const dataDir = yield* Effect.acquireRelease(
     Effect.sync(() => temporaryDataDir(of)),
@@ -39,21 +39,21 @@ export const ownInstance = Effect.fnUntraced(function* (of: string) {
   )
   const { DATABASE_URL: _, ...env } = process.env
   const merchant = yield* withMerchant({ ...env, DATA_DIR: dataDir.path }, false)
-  const { origin } = yield* serving({ DATA_DIR: dataDir.path })
+  const { origin } = yield* serve({ DATA_DIR: dataDir.path })
   return { ...merchant, origin }
 })
 
-/** What says which installation `npm start` works on. */
+/** The settings that select the installation of `npm start`. */
 const INSTALLATION = ["DATA_DIR", "DATABASE_URL", "CELL", "ENCRYPTION_KEY", "ENCRYPTION_KEY_FILE"] as const
 
-/** The installation of `npm start` with a server for as long as the scope is open, and a new account, which stays. */
+/** The installation of `npm start` with a server while the scope is open, and a new account, which stays. */
 export const installedInstance = Effect.fnUntraced(function* () {
   const merchant = yield* withMerchant(process.env, true)
   const named = INSTALLATION.flatMap((name) => {
     const value = process.env[name]
     return value === undefined ? [] : [[name, value] as const]
   })
-  // Without a key of its own the server takes the one that is kept in DATA_DIR.
-  const { origin } = yield* serving({ ENCRYPTION_KEY: "", ...Object.fromEntries(named) })
+  // With an empty ENCRYPTION_KEY the server uses the key in DATA_DIR.
+  const { origin } = yield* serve({ ENCRYPTION_KEY: "", ...Object.fromEntries(named) })
   return { ...merchant, origin }
 })

@@ -1,4 +1,4 @@
-/** What the simulated rail paid out of a merchant's story: everything it took through June, two days later, less 1.5 %. */
+/** The payouts of the simulated rail in a merchant's story: everything it took through June, two days later, minus 1.5 %. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { formatDay } from "../src/ledger/schedule.ts"
@@ -9,14 +9,14 @@ const UNTIL = "2026-07-01"
 const FEE = 0.015
 const DAYS_LATER = 2
 
-/** Reads it into the books of an account, as a file of the rail's would be. */
+/** Books them for an account, like a settlement file of the rail. */
 export const payOut = Effect.fnUntraced(function* (account: string) {
   const sql = yield* SqlClient.SqlClient
-  const taken = yield* sql<{ reference: string; kobo: number; day: number }>`
+  const payments = yield* sql<{ reference: string; kobo: number; day: number }>`
     SELECT e.charge_id AS reference, sum(l.amount_kobo)::bigint AS kobo, min(l.effective_on) - date '1970-01-01' AS day
     FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
     WHERE l.ledger_account = 'clearing' AND l.account_id = ${account} AND l.effective_on < ${UNTIL}::date GROUP BY 1 ORDER BY 1`
-  const rows = taken.map(({ reference, kobo, day }, n): SettledRow => {
+  const rows = payments.map(({ reference, kobo, day }, n): SettledRow => {
     const feeKobo = Math.round(kobo * FEE)
     const settledOn = formatDay(day + DAYS_LATER)
     return {

@@ -1,6 +1,6 @@
 /**
- * A Postgres of one's own for the tests and the benchmarks: nothing of it is left afterwards. POSTGRES_BIN names the folder of another one's
- * programs, such as `/usr/lib/postgresql/15/bin`: of the oldest that is supported, or of one that was built for speed.
+ * A temporary Postgres for the tests and the benchmarks, removed afterwards. POSTGRES_BIN is the folder with the programs of another Postgres,
+ * such as `/usr/lib/postgresql/15/bin`: the oldest supported version, or a build for speed.
  */
 import type { Redacted } from "effect"
 import { useEmbeddedServer } from "../src/postgres/embedded.ts"

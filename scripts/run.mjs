@@ -1,6 +1,6 @@
-// Runs a TypeScript entry point on whatever machine this is: installs the dependencies when they are missing or out
-// of date, and picks a Node that is new enough (Effect 4 and type stripping need 22.19; the lockfile carries one for
-// machines whose own Node is older). Plain JavaScript, no dependencies: it must run on Node 20.11 with nothing installed.
+// Runs a TypeScript entry point on any machine: installs the dependencies if they are missing or out of date, and picks a Node that is new
+// enough (Effect 4 and type stripping need 22.19; the lockfile has one for machines with an older Node). Plain JavaScript, no dependencies: it
+// must run on Node 20.11 with nothing installed.
 import { spawn, spawnSync } from "node:child_process"
 import { existsSync, lstatSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { arch, platform } from "node:os"
@@ -29,48 +29,48 @@ const path = join(root, entry)
 const modules = join(root, "node_modules")
 const installed = join(modules, ".package-lock.json")
 const lock = join(root, "package-lock.json")
-/** Names the process that installs, while it does. */
+/** Contains the number of the installing process, during an installation. */
 const installing = join(root, ".installing")
 const WAIT_MS = 200
 const WAIT_LIMIT_MS = 15 * 60_000
 
 if (!isInstalled()) {
-  // npm would empty what it leads to.
+  // npm would empty the folder that the link leads to.
   if (lstatSync(modules, { throwIfNoEntry: false })?.isSymbolicLink())
     stop(
       "node_modules is a link to a folder without the dependencies of package-lock.json: remove it and run this again.",
     )
-  beginInstalling()
-  // Somebody else may just have done it.
+  lockInstallation()
+  // Another process may have installed them meanwhile.
   const done = isInstalled() || install()
   rmSync(installing, { force: true })
   if (!done) stop("The dependencies could not be installed: see npm's message above.")
 }
 
-/** Returns whether they are installed. */
+/** Installs the dependencies; returns whether it succeeded. */
 function install() {
   process.stderr.write("Installing dependencies …\n")
   const npm = process.env.npm_execpath
   const args = ["ci", "--include=dev", "--include=optional", "--loglevel=error"]
-  // Standard output belongs to the command (`cli --json` prints one document), so npm's goes to standard error.
+  // Standard output is for the command (`cli --json` prints one document), so npm writes to standard error.
   const result = npm
     ? spawnSync(process.execPath, [npm, ...args], { cwd: root, stdio: ["ignore", 2, 2] })
     : spawnSync("npm", args, { cwd: root, stdio: ["ignore", 2, 2] })
   return result.status === 0
 }
 
-/** One process installs at a time: two would take each other's files away. The others wait for it. */
-function beginInstalling() {
-  if (takesTurn()) return
+/** Locks the installation: two processes at the same time would remove each other's files. The others wait. */
+function lockInstallation() {
+  if (tryLock()) return
   process.stderr.write("Another process is installing the dependencies …\n")
   const limit = Date.now() + WAIT_LIMIT_MS
-  while (!takesTurn()) {
+  while (!tryLock()) {
     if (Date.now() > limit) stop(`It has not finished: remove ${installing} if there is no such process any more.`)
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, WAIT_MS)
   }
 }
 
-function takesTurn() {
+function tryLock() {
   try {
     writeFileSync(installing, String(process.pid), { flag: "wx" })
     return true
@@ -78,10 +78,10 @@ function takesTurn() {
     if (error.code !== "EEXIST") stop(`${root} cannot be written: ${error.message}`)
   }
   try {
-    // Without a number as long as it is being written: 0 is this process's own group, which runs.
+    // While the number is being written the file is empty: 0 is this process's own group, which runs.
     process.kill(Number(readFileSync(installing, "utf8")), 0)
   } catch (error) {
-    // It was killed as it installed.
+    // The process was killed during the installation.
     if (error.code === "ESRCH") rmSync(installing, { force: true })
   }
   return false
@@ -92,8 +92,8 @@ function isInstalled() {
 }
 
 /**
- * A fresh checkout has newer file times than an install that is nonetheless right: compare what counts. Optional packages are for some
- * machines only, and what is run of src/ wants none of development's, which a production install leaves out.
+ * A fresh checkout has newer file times than a correct installation: compare the versions. Optional packages are for some machines only, and
+ * entry points in src/ need no development packages, which a production installation leaves out.
  */
 function sameDependencies() {
   if (!existsSync(installed)) return false
@@ -120,7 +120,7 @@ if (atLeast(MIN_TO_RUN)) {
       `Node ${MIN_TO_RUN.join(".")} or newer is needed on ${platform()}-${arch()}; this is ${process.versions.node}.`,
     )
   }
-  // The channel tells the child when this process is gone, however it went.
+  // The channel closes when this process ends, in any way, and so the child notices it.
   const child = spawn(newer, ["--disable-warning=ExperimentalWarning", path, ...args], {
     stdio: ["inherit", "inherit", "inherit", "ipc"],
   })

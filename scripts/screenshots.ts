@@ -1,6 +1,6 @@
 /**
- * Pictures of every hosted page at three widths, light and dark, into `.data/screenshots` or the folder that is named, and
- * docs/checkout.png. Each page is held to what docs/pages.md promises; exit code 1 where one is not.
+ * Takes pictures of every hosted page at three widths, light and dark, into `.data/screenshots` or the given folder, and docs/checkout.png.
+ * Checks each page against the rules of docs/pages.md; exit code 1 if a page breaks one.
  */
 import { mkdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -14,7 +14,7 @@ import { gallery, LOOK_PATH } from "./gallery.ts"
 
 const ROOT = join(import.meta.dirname, "..")
 const FOLDER = process.argv[2] ?? join(ROOT, ".data", "screenshots")
-/** Of a page on which nothing counts down: the same each time. */
+/** A page without a countdown: its picture is the same each time. */
 const IN_DOCS = { page: "checkout-test-clock", path: join(ROOT, "docs", "checkout.png"), width: 768, height: 940 }
 const WIDTHS = [320, 768, 1280]
 const THEMES = ["light", "dark"] as const
@@ -27,7 +27,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const faults: Array<string> = []
 let pictures = 0
 
-/** The pages with the headers that they have in earnest. */
+/** Serves the pages with their real headers. */
 const server = createServer(({ url }, response) => {
   const page = PAGES.get((url ?? "").slice(1))
   if (url === LOOK_PATH) {
@@ -37,7 +37,7 @@ const server = createServer(({ url }, response) => {
   else response.writeHead(200, { ...HEADERS, "content-type": "text/html; charset=utf-8" }).end(page)
 })
 
-/** Notes what a page does that none may do. */
+/** Records forbidden actions of a page. */
 const watch = (page: Page, name: string, origin: string): void => {
   page.on("console", (message) => {
     if (message.type() === "error") faults.push(`${name}: ${message.text()}`)

@@ -1,4 +1,4 @@
-/** A server process of one's own: for the demo, the benchmarks and the tests. */
+/** Starts a separate server process for the demo, the benchmarks and the tests. */
 import { type ChildProcess, spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
@@ -6,10 +6,10 @@ import { Redacted } from "effect"
 import type { EncryptionKey } from "../src/config/Config.ts"
 
 export const ROOT = join(import.meta.dirname, "..")
-/** A start takes a second; on a machine that has much else to do, many. */
+/** A start takes a second, but much longer on a busy machine. */
 const START_LIMIT_MS = 180_000
 
-/** Tests and benchmarks ask for more than a merchant does. */
+/** Tests and benchmarks send more requests than a merchant does. */
 const UNLIMITED = {
   RATE_LIMIT_LIVE: "100000",
   RATE_LIMIT_SANDBOX: "100000",
@@ -18,33 +18,33 @@ const UNLIMITED = {
   IN_FLIGHT: "100000",
 }
 
-/** Any key will do: what is encrypted under it is gone afterwards. */
+/** Any key is good enough: the encrypted data is deleted afterwards. */
 const KEY = Buffer.alloc(32, "of databases for an hour")
 export const KEYS: ReadonlyArray<EncryptionKey> = [Redacted.make(KEY)]
 export const ENCRYPTION_KEY = KEY.toString("base64")
 
-/** Where Node keeps what it has compiled, if the parent has such a place. */
+/** The folder of Node's compile cache, if the parent has one. */
 export const compileCache = (): Readonly<Record<string, string>> =>
   process.env.NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }
 
-/** What an entry point is called in a bundle: `src/main.ts` is `src/main`. */
+/** The name of an entry point in a bundle: `src/main.ts` is `src/main`. */
 export const entryName = (entry: string): string => entry.replace(/\.ts$/, "")
 
-/** The file of an entry point: in the parent's bundle, where it has one with it (scripts/bundle.ts), else its source. */
+/** The file of an entry point: in the parent's bundle if that contains it (scripts/bundle.ts), otherwise the source. */
 export const fileOf = (entry: string): string => {
   const bundled = join(process.env.SERVICE_BUNDLE ?? "", `${entryName(entry)}.mjs`)
   return process.env.SERVICE_BUNDLE !== undefined && existsSync(bundled) ? bundled : join(ROOT, entry)
 }
 
 export interface Server {
-  /** Where it listens, whatever stands before it. */
+  /** Its own address, without a proxy. */
   readonly origin: string
   readonly process: ChildProcess
-  /** What it has said so far. */
+  /** Its output so far. */
   readonly output: () => string
-  /** Ends it as an operator does; returns its exit code. */
+  /** Stops it as an operator does; returns its exit code. */
   readonly stop: () => Promise<number | null>
-  /** Ends it as a power cut does. */
+  /** Kills it, like a power cut. */
   readonly kill: () => Promise<void>
 }
 
@@ -53,7 +53,7 @@ const exited = (child: ChildProcess): Promise<number | null> =>
     ? Promise.resolve(child.exitCode)
     : new Promise((resolve) => child.once("exit", (code) => resolve(code)))
 
-/** Starts the entry point with nothing but `env` and `args`, and waits until it says where it listens. */
+/** Starts the entry point with only `env` and `args`, and waits until it prints its address. */
 export const startServer = (
   env: Readonly<Record<string, string>>,
   entry = "src/main.ts",
@@ -70,7 +70,7 @@ export const startServer = (
         ...UNLIMITED,
         ...env,
       },
-      // The channel tells the server that its parent is gone, however that ended.
+      // The channel closes when the parent ends, in any way, and so the server notices it.
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     })
     child.channel?.unref()
@@ -96,6 +96,6 @@ export const startServer = (
     })
     child.once("exit", () => {
       clearTimeout(limit)
-      reject(new Error(`Exited at once: ${output}`))
+      reject(new Error(`Exited immediately: ${output}`))
     })
   })

@@ -1,5 +1,5 @@
 /**
- * Where the time of a test run goes, as two tables for docs/tests.md:
+ * Prints the slowest tests and files of a test run, as two tables for docs/tests.md:
  *
  *   npx vitest run --reporter=json --outputFile=report.json; node scripts/run.mjs scripts/slowest.ts report.json
  */

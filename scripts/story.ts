@@ -1,8 +1,8 @@
-/** A merchant's story in the sandbox: what the demo tells, and what the examples of docs/ledger.md are about. */
+/** A merchant's story in the sandbox, for the demo and the examples of docs/ledger.md. */
 
 const LOOK_AGAIN_MS = 20
 
-/** Calls of a merchant's program. */
+/** Creates a function that calls the API like a merchant's program. */
 export const caller =
   (origin: string, key: string) =>
   async <T>(method: string, path: string, body?: object): Promise<T> => {
@@ -65,7 +65,7 @@ const PEOPLE: ReadonlyArray<Person> = [
 export type Call = ReturnType<typeof caller>
 type Subscriptions = Readonly<Record<string, string>>
 
-/** A buyer who pays for an inverter in instalments, as whoever has the link does. */
+/** A buyer who pays for an inverter in instalments, through the public link. */
 interface Saver {
   readonly name: string
   readonly email: string
@@ -88,7 +88,7 @@ interface Saving {
 }
 type Savings = Readonly<Record<string, Saving>>
 
-/** Pays what is due. */
+/** Pays the due instalment. */
 const payInstalment = async ({ paymentUrl }: Pick<Saving, "paymentUrl">): Promise<void> => {
   const response = await fetch(`${paymentUrl}/complete`, {
     method: "POST",
@@ -98,8 +98,8 @@ const payInstalment = async ({ paymentUrl }: Pick<Saving, "paymentUrl">): Promis
   if (!response.ok) throw new Error(`An instalment was not paid: ${await response.text()}`)
 }
 
-/** What the merchant does on the way, in order of time: the clock is advanced to each. */
-const DOINGS: ReadonlyArray<
+/** The actions of the merchant and the buyers, in order of time: the clock is advanced to each. */
+const ACTIONS: ReadonlyArray<
   readonly [at: string, act: (call: Call, of: Subscriptions, by: Savings) => Promise<unknown>]
 > = [
   ["2026-02-12", (call, of) => call("POST", `/subscriptions/${of.Funke}/unit-records`, { quantity: 1 })],
@@ -130,7 +130,7 @@ const advance = async (call: ReturnType<typeof caller>, clock: string, frozen_ti
   }
 }
 
-/** Who is who in the story, by ID. */
+/** The objects of the story, by ID. */
 export interface Told {
   readonly clock: string
   readonly plans: Readonly<Record<Person["plan"], string>>
@@ -140,7 +140,7 @@ export interface Told {
   readonly savings: Readonly<Record<string, string>>
 }
 
-/** What docs/ledger.md calls the things of the story, by ID. */
+/** The names of the story's objects in docs/ledger.md, by ID. */
 export const namesOf = ({ clock, plans, customers, subscriptions, savings }: Told): ReadonlyMap<string, string> =>
   new Map([
     [clock, "clock_demo"],
@@ -150,7 +150,7 @@ export const namesOf = ({ clock, plans, customers, subscriptions, savings }: Tol
     ...Object.entries(savings).map(([name, id]): readonly [string, string] => [id, `SB-${name.toUpperCase()}`]),
   ])
 
-/** Plays six months of a merchant's sandbox, on a clock; `say` hears who is in it. */
+/** Plays six months of a merchant's sandbox, on a clock; `say` receives a line about each person. */
 export const playStory = async (call: Call, say: (line: string) => void): Promise<Told> => {
   const made = (path: string, body: object) => call<{ id: string }>("POST", path, body)
   const clock = await made("/test/clocks", { frozen_time: "2026-01-31T08:00:00Z", name: "Demo" })
@@ -194,7 +194,7 @@ export const playStory = async (call: Call, say: (line: string) => void): Promis
     await payInstalment(savings[name])
     say(`  ${name.padEnd(6)} ${what}`)
   }
-  for (const [at, act] of DOINGS.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+  for (const [at, act] of ACTIONS.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
     await advance(call, clock.id, `${at}T08:00:00Z`)
     await act(call, subscriptions, savings)
   }

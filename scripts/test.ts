@@ -1,4 +1,4 @@
-/** Everything that has to hold, in the order of how fast it tells: format and lint, imports, types, then the tests. */
+/** Runs all checks, fastest first: format and lint, imports, types, then the tests. */
 import { spawnSync } from "node:child_process"
 import { join } from "node:path"
 import { CHROMIUM_MISSING, findChromium } from "./chromium.ts"
@@ -34,7 +34,7 @@ const run = ([name, args]: (typeof STEPS)[number]): void => {
   process.exit(status ?? 1)
 }
 
-/** Whether the program that tests need is there, or they must run all the same; says before any others run that they are left out. */
+/** Whether to run tests that need a program: it exists, or they must run anyway. Reports skipped tests before others run. */
 const runs = (tests: string, program: string | undefined, required: boolean, missing: string): boolean => {
   if (program !== undefined || required) return true
   process.stdout.write(`\n${tests}: left out. ${missing}\n`)
@@ -42,7 +42,7 @@ const runs = (tests: string, program: string | undefined, required: boolean, mis
 }
 
 for (const step of STEPS) run(step)
-// Who names tests means those.
+// With named tests, only those run.
 if (named.length > 0) run(TESTS)
 else {
   runs("Requests through a proxy", findHaproxy(), isRequired, HAPROXY_MISSING)
@@ -51,7 +51,7 @@ else {
   run(TESTS)
   const browserRequired = isRequired || process.env.BROWSER_TESTS === "required"
   const inBrowser = runs(BROWSER_TESTS[0], findChromium(), browserRequired, CHROMIUM_MISSING)
-  // What is printed last is the summary of a run.
+  // The last output should be the summary of a run.
   run(SIMULATION)
   if (inBrowser) run(BROWSER_TESTS)
 }

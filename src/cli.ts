@@ -1,6 +1,6 @@
 /**
- * The operator's command line (docs/operating.md). With --json standard output is one JSON document; errors go to
- * standard error with exit code 1, bad usage with 2. It works beside a running server.
+ * The operator's command line (docs/operating.md). With --json standard output is one JSON document. Errors go to standard error with exit
+ * code 1, bad usage with 2. Commands can run beside a running server.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { commandLine } from "./cli/commandLine.ts"

@@ -1,4 +1,4 @@
-/** The server: the only place where all layers meet. */
+/** The server: the only place that combines all layers. */
 import { Cause, Effect, Exit, Fiber, Layer, type Redacted, Result } from "effect"
 import { endpoints, publicRoutes } from "./app/api.ts"
 import { expanders } from "./app/objects.ts"
@@ -62,16 +62,16 @@ import { SANDBOX_STEPS } from "./sandbox/reset.ts"
 import { declaredEvents as events } from "./sandbox/samples.ts"
 import { encryptionKeys } from "./security/secret/encryptionKeys.ts"
 
-/** What is not finished this long after SIGTERM is left to the next start. */
+/** Work that is not finished this long after SIGTERM is left to the next start. */
 const SHUTDOWN_LIMIT_MS = 20_000
 
-/** How soon a living process finishes what another one was saying to the rail as it died, or what it dropped itself. */
+/** How often a process completes rail calls of dead processes, and those that it dropped itself. */
 const RECOVER_EVERY_MS = 2_000
 
-/** Charges first: what a rail knows by now comes before what is decided on it. */
+/** Charges first: a rail's known answers come before decisions about them. */
 const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, checkoutTimers, instalmentTimers, nudgeTimers] as const
 
-/** Background work, for as long as the scope is open. */
+/** Starts the background work, which runs while the scope is open. */
 const startWorkers = Effect.gen(function* () {
   yield* deletionWorker(({ id }) => (id === SANDBOX ? SANDBOX_STEPS : CLOCK_STEPS))
   yield* expiryWorker
@@ -94,7 +94,7 @@ const startWorkers = Effect.gen(function* () {
   })
 })
 
-/** Serves until the scope closes; returns where it listens, and what that is called in links. */
+/** Serves until the scope closes; returns its address and its origin in links. */
 const serve = Effect.fnUntraced(function* (
   config: Config,
   url: Redacted.Redacted<string>,
@@ -135,14 +135,14 @@ const serve = Effect.fnUntraced(function* (
   })
   yield* serve(Effect.provideContext(app, requests))
   if (config.workers > 0) yield* Effect.provideContext(startWorkers, requests)
-  // At the end nothing new comes in first of all; then the workers stop, while requests at work finish.
+  // Shutdown order: new requests stop first; then the workers stop, while requests in progress finish.
   yield* Effect.addFinalizer(() => stop)
   return { address, origin }
 })
 
 type Served = Effect.Success<ReturnType<typeof serve>>
 
-/** What to try first; where plain HTTP is refused and nothing says that TLS stands before it, what that takes. */
+/** The first command to try; if plain HTTP is refused and no TLS is configured, what to set up. */
 const firstCall = (origin: string, key: string, insecure: boolean): ReadonlyArray<string> =>
   insecure || origin.startsWith("https:")
     ? [
@@ -173,7 +173,7 @@ const program = (config: Config, development: boolean) =>
     if (config.production && config.publicUrl === undefined)
       yield* Effect.logWarning("PUBLIC_URL is not set: links in messages and answers lead to HOST and PORT")
     yield* Effect.gen(function* () {
-      // An account is made by a right clock only: a start by a wrong one shows no key.
+      // Creates the demo account only if the clocks agree: a start with a wrong clock shows no key.
       const key = development && !config.production && clocksAgree() ? yield* demoKey(config.dataDir) : undefined
       const served = yield* serve(config, url, key)
       const { metricsPort, metricsHost } = config.observability
@@ -181,7 +181,7 @@ const program = (config: Config, development: boolean) =>
       yield* becomesReady
       yield* Effect.sync(() => process.stdout.write(greeting(served, key, config.transport.allowInsecureHttp)))
       return yield* Effect.never
-      // The workers stop before what they work with.
+      // The workers stop before the services that they use.
     }).pipe(
       Effect.scoped,
       Effect.provide(
@@ -190,7 +190,7 @@ const program = (config: Config, development: boolean) =>
     )
   }).pipe(Effect.scoped)
 
-/** What stopped the start, in one line. */
+/** Why the start failed, in one line. */
 const oneLine = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
   if (error instanceof ConfigProblem) return error.message
@@ -218,7 +218,7 @@ const start = (): void => {
   }
   process.on("SIGTERM", stop)
   process.on("SIGINT", stop)
-  // Started by a parent that is gone.
+  // The parent process has ended.
   process.on("disconnect", stop)
   fiber.addObserver((exit) => {
     if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {

@@ -1,4 +1,4 @@
-/** Settings: what is wrong stops the start with one line that names it (docs/operating.md). */
+/** Tests settings: an invalid one stops the start with one line that names it (docs/operating.md). */
 import { generateKeyPairSync } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import type { BlockList } from "node:net"
@@ -22,11 +22,11 @@ const WHATSAPP = {
 }
 
 const KEY = Buffer.alloc(32, 1).toString("base64")
-/** Production, with what it needs, all on this machine. */
+/** Production settings, all required ones, on this machine. */
 const PRODUCTION = { NODE_ENV: "production", DATABASE_URL: "postgres://localhost/billing", ENCRYPTION_KEY: KEY }
 const TERMII = { TERMII_API_KEY: "k", TERMII_SECRET: "s", TERMII_SENDER: "FitLagos" }
 
-describe("a setting that cannot be", () => {
+describe("an invalid setting", () => {
   it.each([
     [{ PORT: "http" }, "PORT"],
     [{ PORT: "70000" }, "PORT"],
@@ -104,12 +104,12 @@ describe("a setting that cannot be", () => {
     ],
     [{ RAIL_TIMEOUT: "1e1" }, 'RAIL_TIMEOUT must be a whole number from 1 to 120, not "1e1".'],
     [{ BILLING_COLOR: "red" }, "BILLING_COLOR is not a setting: docs/operating.md lists them."],
-  ])("is told of in one line: %j", (env, line) => {
+  ])("is reported in one line: %j", (env, line) => {
     expect(refusal(env as Record<string, string>).message).toBe(line)
   })
 
   it.each(["https://api.example", "api.example:443", "api.example/v1", "a b", "api..example", "api.", "ada:hunter2@x"])(
-    "is told of as what it should be: LIVE_HOST or SANDBOX_HOST=%s",
+    "is reported with its expected form: LIVE_HOST or SANDBOX_HOST=%s",
     (host) => {
       for (const name of ["LIVE_HOST", "SANDBOX_HOST"])
         expect(refusal({ [name]: host }).message).toBe(
@@ -119,7 +119,7 @@ describe("a setting that cannot be", () => {
   )
 
   it.each(["https://ada:hunter2@x/p", "https://x/p?a=hunter2", "https://x/p#", "https://x/p?"])(
-    "is told of without what may be secret: FLUTTERWAVE_URL=%s",
+    "is reported without its possibly secret value: FLUTTERWAVE_URL=%s",
     (FLUTTERWAVE_URL) =>
       expect(refusal({ FLUTTERWAVE_URL }).message).toBe(
         "FLUTTERWAVE_URL must be without a user, a password, a query and a fragment: write https://x/p.",
@@ -127,14 +127,14 @@ describe("a setting that cannot be", () => {
   )
 
   it.each(["https://x/pay", "https://x?a=b", "https://x/?", "https://x/#top", "https://ada:hunter2@x"])(
-    "is told of as what it should be: PUBLIC_URL=%s",
+    "is reported with its expected form: PUBLIC_URL=%s",
     (PUBLIC_URL) =>
       expect(refusal({ PUBLIC_URL }).message).toBe(
         "PUBLIC_URL must be without a user, a path, a query and a fragment: write https://x.",
       ),
   )
 
-  it("is refused for what is in the file that it names", () => {
+  it("is refused because of the content of the file that it names", () => {
     const folder = mkdtempSync(join(tmpdir(), "recurring-billing-config-"))
     const file = (name: string, text: string): string => {
       writeFileSync(join(folder, name), text)
@@ -161,7 +161,7 @@ describe("a setting that cannot be", () => {
   })
 
   it.each(["short", `${KEY}=`, `${KEY},`, `${KEY},short`, Array.from({ length: 9 }, () => KEY).join()])(
-    "is told of without its value: ENCRYPTION_KEY=%s",
+    "is reported without its value: ENCRYPTION_KEY=%s",
     (ENCRYPTION_KEY) =>
       expect(refusal({ ENCRYPTION_KEY }).message).toBe(
         "ENCRYPTION_KEY must be 32 bytes in base64, or up to 8 such keys, newest first, separated by commas.",
@@ -170,9 +170,9 @@ describe("a setting that cannot be", () => {
 })
 
 describe("in production", () => {
-  const tls = "DATABASE_URL must ask for TLS where NODE_ENV=production: add ?sslmode=verify-full to it."
-  const smtp = "SMTP_URL must ask for TLS where NODE_ENV=production: begin it with smtps://, or add ?requireTLS=true."
-  const https = (name: string) => `${name} must begin with https:// where NODE_ENV=production.`
+  const tls = "DATABASE_URL must ask for TLS when NODE_ENV=production: add ?sslmode=verify-full to it."
+  const smtp = "SMTP_URL must ask for TLS when NODE_ENV=production: begin it with smtps://, or add ?requireTLS=true."
+  const https = (name: string) => `${name} must begin with https:// when NODE_ENV=production.`
   const mail = (url: string) => ({ SMTP_URL: url, EMAIL_FROM: "a@b.example" })
 
   const READABLE: ReadonlyArray<readonly [Readonly<Record<string, string>>, string]> = [
@@ -191,16 +191,16 @@ describe("in production", () => {
     [{ PUBLIC_URL: "http://pay.example" }, https("PUBLIC_URL")],
   ]
 
-  it.each(READABLE)("nothing crosses a network that others can read: %j", (env, line) => {
+  it.each(READABLE)("no data crosses a network that others can read: %j", (env, line) => {
     expect(refusal({ ...PRODUCTION, ...env }).message).toBe(line)
   })
 
-  it.each(READABLE)("is what elsewhere is allowed: %j", (env) => {
+  it.each(READABLE)("settings that are allowed elsewhere are refused: %j", (env) => {
     expect(read(env).production).toBe(false)
   })
 
-  it.each(["http://127.0.0.1:8080", "http://paystack.example"])("no rail is reached by plain http: %s", (url) => {
-    const line = (name: string) => `${name} must begin with https:// where NODE_ENV=production.`
+  it.each(["http://127.0.0.1:8080", "http://paystack.example"])("no rail is called by plain http: %s", (url) => {
+    const line = (name: string) => `${name} must begin with https:// when NODE_ENV=production.`
     expect(refusal({ ...PRODUCTION, PAYSTACK_URL: url }).message).toBe(line("PAYSTACK_URL"))
     expect(refusal({ ...PRODUCTION, FLUTTERWAVE_URL: url }).message).toBe(line("FLUTTERWAVE_URL"))
   })
@@ -220,13 +220,13 @@ describe("in production", () => {
     { ...TERMII, TERMII_URL: "http://127.0.0.1:8080" },
     { PUBLIC_URL: "https://pay.example" },
     { PUBLIC_URL: "http://[::1]:3000" },
-  ])("what is private by TLS, or stays on the machine, is taken: %j", (env) => {
+  ])("TLS, or addresses on this machine, are accepted: %j", (env) => {
     expect(read({ ...PRODUCTION, ...env }).production).toBe(true)
   })
 })
 
 describe("TRUST_PROXY", () => {
-  it("is everybody, nobody, or networks and single addresses", () => {
+  it("trusts all peers, no peers, or listed networks and addresses", () => {
     expect(read({}).transport.trustProxy).toBe(false)
     expect(read({ TRUST_PROXY: "false" }).transport.trustProxy).toBe(false)
     expect(read({ TRUST_PROXY: "true" }).transport.trustProxy).toBe(true)
@@ -241,7 +241,7 @@ describe("TRUST_PROXY", () => {
 })
 
 describe("settings", () => {
-  it("limit requests at once to 50 of an account, and to 1,000 under npm start", () => {
+  it("limit concurrent requests to 50 for each account, and to 1,000 under npm start", () => {
     expect(read({}).inFlight).toBe(50)
     expect(read({ IN_FLIGHT: "100000" }).inFlight).toBe(100_000)
     const npmStart = (env: Readonly<Record<string, string>>) => Effect.runSync(readConfig(env, { development: true }))
@@ -253,7 +253,7 @@ describe("settings", () => {
     expect(npmStart(PRODUCTION)).toMatchObject({ inFlight: 50, rateLimits: { live: 100, sandbox: 50, public: 10 } })
   })
 
-  it("say where the rails are, and how long a call may take", () => {
+  it("give the addresses of the rails, and the timeout of a call", () => {
     expect(read({}).rails).toEqual({
       urls: { paystack: "https://api.paystack.co", flutterwave: "https://api.flutterwave.com" },
       timeoutMs: 30_000,
@@ -265,11 +265,11 @@ describe("settings", () => {
     })
   })
 
-  it("count as absent where they are empty, and without the spaces around them", () => {
+  it("are treated as absent if empty, and are trimmed", () => {
     expect(read({ PORT: " 80 ", HOST: " ", WORKERS: "" })).toMatchObject({ port: 80, host: "127.0.0.1", workers: 1 })
   })
 
-  it("are what they say, secrets never readable in what is printed", () => {
+  it("have their stated values, and secrets are never printed", () => {
     const folder = mkdtempSync(join(tmpdir(), "recurring-billing-secret-"))
     const file = join(folder, "smtp")
     writeFileSync(file, "smtp://user:hunter2@mail.example:587\n")
@@ -282,7 +282,7 @@ describe("settings", () => {
     expect(JSON.stringify(messaging)).not.toMatch(/hunter2|"t"|"s"|"v"/)
   })
 
-  it("take several keys, newest first, from a variable or a file, and none outside production", () => {
+  it("accept several keys, newest first, from a variable or a file, and no keys outside production", () => {
     const other = Buffer.alloc(32, 2).toString("base64")
     const folder = mkdtempSync(join(tmpdir(), "recurring-billing-secret-"))
     const file = join(folder, "keys")
@@ -296,7 +296,7 @@ describe("settings", () => {
     expect(read({}).encryptionKeys).toBeUndefined()
   })
 
-  it("remind between 08:00 and 20:00 in Lagos unless told otherwise, and simulate live outside production only", () => {
+  it("send reminders between 08:00 and 20:00 in Lagos by default, and simulate live outside production only", () => {
     expect(read({}).messaging).toMatchObject({ quietHours: { from: 20, to: 8 }, simulateLive: true })
     expect(read({ QUIET_HOURS: "off" }).messaging.quietHours).toBeNull()
     expect(read(PRODUCTION).messaging.simulateLive).toBe(false)

@@ -1,4 +1,4 @@
-/** Interim answers on connections of our HTTP clients, as bytes (decision I2). */
+/** Tests interim responses on the connections of our HTTP clients, as bytes (decision I2). */
 import { once } from "node:events"
 import { type AddressInfo, createServer, type Socket } from "node:net"
 import { setImmediate } from "node:timers/promises"
@@ -11,12 +11,12 @@ const HINTS = "HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\nRetry-Afte
 const final = (body: string, status = "200 OK") =>
   `HTTP/1.1 ${status}\r\nX-Final: yes\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 
-/** What the server sends for each request, and how; connections that it has had. */
+/** The bytes that the server sends for each request, and how. Also the connections so far. */
 let answer: (socket: Socket) => void = () => {}
 const connections: Array<Socket> = []
 const server = createServer((socket) => {
   connections.push(socket.setNoDelay(true).on("error", () => {}))
-  // Each of these requests comes in one part.
+  // Each of these requests arrives in one part.
   socket.on("data", () => answer(socket))
 })
 const agent = new Agent({ connections: 1, connect: createConnector({ timeout: 5_000 }) })
@@ -39,7 +39,7 @@ const ask = async (how: typeof answer) => {
 const saying = (text: string) => (socket: Socket) => void socket.write(text)
 const answered = (text: string, status = 200) => ({ status, final: "yes", retryAfter: undefined, text })
 
-describe("interim answers", () => {
+describe("interim responses", () => {
   it.each([
     ["100", CONTINUE],
     ["102", "HTTP/1.1 102 Processing\r\n\r\n"],
@@ -48,12 +48,12 @@ describe("interim answers", () => {
     ["without a reason", "HTTP/1.1 100\r\n\r\n"],
     ["of HTTP/1.0", "HTTP/1.0 100 Continue\r\n\r\n"],
     ["many", CONTINUE.repeat(50) + HINTS.repeat(50)],
-  ])("are read over: %s", async (_, interim) => {
+  ])("are skipped: %s", async (_, interim) => {
     expect(await ask(saying(interim + final("ok")))).toEqual(answered("ok"))
     expect(await ask(saying(interim + final("no", "503 Busy")))).toEqual(answered("no", 503))
   })
 
-  it("are read over however their bytes come, on a connection that is kept", async () => {
+  it("are skipped in any division of their bytes, on a kept connection", async () => {
     const before = connections.length
     const bytewise = async (socket: Socket) => {
       for (const byte of CONTINUE + HINTS + final("ok")) {
@@ -65,7 +65,7 @@ describe("interim answers", () => {
     expect(connections.length - before).toBeLessThanOrEqual(1)
   })
 
-  it("are only what comes before the final answer: its body is left as it is", async () => {
+  it("are only those before the final answer: its body is unchanged", async () => {
     const body = `${CONTINUE}${final("x")}`
     expect(await ask(saying(CONTINUE + final(body)))).toEqual(answered(body))
     // In a part of its own.
@@ -74,15 +74,15 @@ describe("interim answers", () => {
     expect(await ask(inParts)).toEqual(answered(body))
   })
 
-  it("that have no end are not read for ever", async () => {
-    await expect(ask(saying(CONTINUE.repeat(1_000)))).rejects.toThrow("too many interim answers")
+  it("without end are not read forever", async () => {
+    await expect(ask(saying(CONTINUE.repeat(1_000)))).rejects.toThrow("too many interim responses")
     await expect(ask(saying(`HTTP/1.1 103 Early Hints\r\nLink: ${"x".repeat(20_000)}`))).rejects.toThrow(
-      "too many interim answers",
+      "too many interim responses",
     )
     expect(await ask(saying(CONTINUE + final("ok")))).toEqual(answered("ok"))
   })
 
-  it("are none where the connection changes its protocol, or ends", async () => {
+  it("end when the connection changes its protocol, or closes", async () => {
     await expect(ask(saying("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"))).rejects.toThrow(
       "changes the protocol",
     )

@@ -14,11 +14,11 @@ import { declaredEvents } from "../src/sandbox/samples.ts"
 const read = (path: string): string => readFileSync(join(import.meta.dirname, "..", path), "utf8")
 
 describe("docs", () => {
-  it("docs/machines.md shows the machines as they are (npm run machines)", () => {
+  it("docs/machines.md shows the current machines (npm run machines)", () => {
     expect(read("docs/machines.md")).toBe(machinesDocument())
   })
 
-  it("examples/cells/haproxy.cfg is what the cells beside it make (cell haproxy)", async () => {
+  it("examples/cells/haproxy.cfg is the output of the cells beside it (cell haproxy)", async () => {
     const cells = await Effect.runPromise(
       readCellsFile(join(import.meta.dirname, "../examples/cells/cells.json"), true),
     )
@@ -31,7 +31,7 @@ describe("docs", () => {
     for (const code of [...FAILURE_CODES, ...NUDGE_FAILURES]) expect(text).toContain(code)
   })
 
-  it("docs/webhooks.md tells every type of event", () => {
+  it("docs/webhooks.md lists every type of event", () => {
     const text = read("docs/webhooks.md")
     for (const { type, meaning, schema } of declaredEvents)
       expect(text).toContain(`| \`${type}\` | ${meaning} | ${nameOf(schema)} |`)

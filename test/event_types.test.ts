@@ -1,4 +1,4 @@
-/** The list of event types against the machines, and against what endpoints can be enabled for. */
+/** Compares the list of event types with the machines, and with the types that endpoints can be enabled for. */
 import { describe, expect, it } from "vitest"
 import { CHECKOUT_EVENT_TYPES } from "../machines/checkout.ts"
 import { SUBSCRIPTION_EVENT_TYPES } from "../machines/events.ts"
@@ -9,7 +9,7 @@ import { EVENT_TYPES, isEventPattern } from "../src/outbound/event/types.ts"
 
 const FAMILIES = [...new Set(EVENT_TYPES.map((type) => type.split(".")[0]!))]
 
-/** The last column of the machines' tables of transitions: made from the machines themselves. */
+/** The last column of the machines' tables of transitions, which is generated from the machines. */
 const emittedByMachines = () =>
   new Set(
     machinesDocument()
@@ -19,8 +19,8 @@ const emittedByMachines = () =>
   )
 
 describe("the event types", () => {
-  // That nothing else is emitted, and all of the others by the code beside the machines, the compiler says (NewEvent).
-  it("are those that the machines emit, all of them and no other", () => {
+  // The compiler checks the rest: the code beside the machines emits all other types and no unknown ones (NewEvent).
+  it("are exactly those that the machines emit", () => {
     expect([...emittedByMachines()].sort()).toEqual(
       [
         ...SUBSCRIPTION_EVENT_TYPES,
@@ -32,7 +32,7 @@ describe("the event types", () => {
     )
   })
 
-  it("are what live endpoints can be enabled for, one by one or by family", () => {
+  it("can be enabled for live endpoints, singly or by family", () => {
     for (const type of EVENT_TYPES) expect(isEventPattern(type, true)).toBe(true)
     for (const family of FAMILIES) expect(isEventPattern(`${family}.*`, true)).toBe(true)
     for (const strange of ["charge.unsettled", "made.up", "made.*", "charge", "*.failed", "charge.*.failed", ""])

@@ -35,7 +35,7 @@ useWhole(database)
 
 const LAST = monthOf(Date.now(), -1)
 
-/** As a worker does it: with everything that works on the database. */
+/** A database client for all accounts, as a worker has. */
 const run = useServices(database)
 const others = Array.from({ length: 3 }, () => useServices(database))
 
@@ -53,7 +53,7 @@ const merchant = async (apiPlan: "starter" | "growth" | "scale" | "enterprise" =
   }
 }
 
-/** A merchant who was let into live after all of last month, having been there for long. */
+/** A merchant that has had live access for all of last month, and for long before. */
 const newcomer = async () => {
   const { account } = await database.run(() => createAccount({ businessName: "Yaba Gym" }))
   await database.run(
@@ -81,7 +81,7 @@ const books = (merchant: string) =>
 describe("an invoice's lines", () => {
   const month = { start: Date.UTC(2026, 10, 1), end: Date.UTC(2026, 11, 1), changes: [], writes: 0, nudges: 0 } as const
 
-  it("are the plan's fee, and what goes beyond it", () => {
+  it("are the plan's fee, and the usage beyond it", () => {
     const lines = invoiceLines({ ...month, plan: "starter", writes: 7001, nudges: 53 })
     expect(lines.map(({ type, quantity, unit_amount, amount }) => [type, quantity, unit_amount, amount])).toEqual([
       ["plan_fee", 1, 500_000, 500_000],
@@ -108,7 +108,7 @@ describe("an invoice's lines", () => {
     ])
   })
 
-  it("cap what nudges cost an enterprise", () => {
+  it("cap the cost of nudges for an enterprise", () => {
     const lines = invoiceLines({ ...month, plan: "enterprise", nudges: 10_000 })
     expect(lines.map(({ type, amount }) => [type, amount])).toEqual([
       ["plan_fee", 75_000_000],
@@ -118,12 +118,12 @@ describe("an invoice's lines", () => {
   })
 })
 
-/** Draws up an account's invoice of last month, and returns it. */
+/** Creates an account's invoice of last month, and returns it. */
 const drawOne = (id: string) =>
   run(Effect.map(Effect.andThen(drawInvoices(LAST, id), readInvoices(LAST, id)), ([drawn]) => drawn!))
 
 describe("last month's invoice (decision K4)", () => {
-  it("is drawn up once, however many do it at once", async () => {
+  it("is created once, however many processes create it at the same time", async () => {
     const { id, live, sandbox } = await merchant()
     await used(id, 5001, 0)
     await Promise.all([run, ...others].map((worker) => worker(drawInvoices(LAST))))
@@ -147,21 +147,21 @@ describe("last month's invoice (decision K4)", () => {
     ])
   })
 
-  it("is none of a month that was over before live access was approved, and one of the month in which it was", async () => {
+  it("is skipped for a month before live access, and is created for the month of its approval", async () => {
     const id = await newcomer()
     const current = monthOf(Date.now())
     expect(await run(drawInvoices(LAST, id))).toEqual([])
     expect(await run(readInvoices(LAST, id))).toEqual([])
     expect(await run(drawInvoices(current, id))).toEqual([])
     expect(await run(readInvoices(current, id))).toMatchObject([{ account_id: id, period_start_at: current.start }])
-    // Who is suspended and reinstated stays as long a customer.
+    // A suspended and reinstated merchant counts as a customer without a break.
     const { id: old } = await merchant()
     for (const move of ["suspend", "reinstate"] as const) await database.run(() => transitionLiveAccess(old, move))
     await run(drawInvoices(LAST, old))
     expect(await run(readInvoices(LAST, old))).toHaveLength(1)
   })
 
-  it("that cannot be drawn up holds back no other's, and its account is named", async () => {
+  it("that cannot be created delays no others, and its account is named", async () => {
     const [broken, sound] = [await merchant(), await merchant()]
     const refusing = (work: string) => database.run((sql) => sql.unsafe(`ALTER TABLE invoice ${work}`).unprepared)
     await refusing(`ADD CONSTRAINT refused CHECK (account_id <> '${broken.id}') NOT VALID`)
@@ -173,7 +173,7 @@ describe("last month's invoice (decision K4)", () => {
     expect(await run(drawInvoices(LAST, broken.id))).toEqual([])
   })
 
-  it("is overdue from its day on, and can be paid then", async () => {
+  it("is overdue from its due date on, and can be paid then", async () => {
     const { id, live } = await merchant("growth")
     const drawn = await drawOne(id)
     await database.run((sql) => sql`UPDATE timer SET due_at = now() - interval '1 second' WHERE actor_id = ${drawn.id}`)
@@ -191,7 +191,7 @@ describe("last month's invoice (decision K4)", () => {
     ])
   })
 
-  it("is taken back by a reversing entry when it is voided", async () => {
+  it("is reversed by a second entry when it is voided", async () => {
     const { id } = await merchant()
     const drawn = await drawOne(id)
     await run(transitionInvoice(drawn.id, "void"))
@@ -204,7 +204,7 @@ describe("last month's invoice (decision K4)", () => {
     expect((await books(id)).map(({ kobo }) => kobo)).toEqual([0, 0])
   })
 
-  it("charges plans by the day where the account changed", async () => {
+  it("charges plans by the day if the account changed its plan", async () => {
     const { id } = await merchant()
     await database.run(() => setPlan(id, "scale"))
     await database.run(
@@ -220,7 +220,7 @@ describe("last month's invoice (decision K4)", () => {
 })
 
 describe("an invoice's PDF", () => {
-  it("is behind a signed link, and its text can be selected", async () => {
+  it("is behind a signed link, and has selectable text", async () => {
     const { id, live } = await merchant()
     await used(id, 5001, 51)
     await run(drawInvoices(LAST, id))
@@ -240,7 +240,7 @@ describe("an invoice's PDF", () => {
       `Starter plan, ${monthInWords(LAST.start)}`,
     ]
     for (const part of [...parts, ...Object.values(SELLER)]) expect(text).toContain(part)
-    // Days in words, nowhere as 2026-11-08, and headings in one piece.
+    // Dates in words, never as 2026-11-08, and headings on one line.
     expect(text).toContain(`${dayInWords(LAST.start)} to ${dayInWords(LAST.end - 1)}`)
     expect(text).toContain(`By: ${dayInWords(LAST.end + 7 * 86_400_000)}`)
     expect(text).toMatch(/Reference: inv_\w{26}/)
@@ -264,7 +264,7 @@ describe("an invoice's PDF", () => {
   })
 })
 
-describe("an invoice of a service that has set nothing of itself", () => {
+describe("an invoice of a service without settings about itself", () => {
   const line = (n: number) => ({
     type: "proration" as const,
     description: `Change ${n} `.repeat(9),
@@ -295,7 +295,7 @@ describe("an invoice of a service that has set nothing of itself", () => {
     return (await extractText(await getDocumentProxy(new Uint8Array(pdf)))).text
   }
 
-  it("says what it can, and repeats its headings on each page that its lines take", async () => {
+  it("shows what it has, and repeats its headings on each page of its lines", async () => {
     const pages = await read({})
     expect(pages.length).toBeGreaterThan(1)
     for (const page of pages) expect(page).toMatch(/Description\s+Quantity\s+Unit price\s+Amount/)
@@ -310,7 +310,7 @@ describe("an invoice of a service that has set nothing of itself", () => {
     expect(text.match(/₦75,000,000\.00/g)).toHaveLength(120)
   })
 
-  it("asks for nothing once it is paid or void", async () => {
+  it("requests no payment after it is paid or void", async () => {
     for (const state of ["paid", "void"] as const)
       expect((await read({ state, paid_at: state === "paid" ? LAST.end : null })).join("")).not.toContain("How to pay")
   })
@@ -323,7 +323,7 @@ describe("the command line", () => {
     return { code, errors, json: output === "" ? undefined : JSON.parse(output) }
   }
 
-  it("draws up, pays and voids invoices", async () => {
+  it("creates, pays and voids invoices", async () => {
     const { id } = await merchant()
     const first = await cli("invoice", "run", "--account", id)
     expect(first.json).toHaveLength(1)
@@ -339,7 +339,7 @@ describe("the command line", () => {
     expect((await cli("invoice", "pay", "inv_none")).code).toBe(1)
   })
 
-  it("says to people what invoice run did, and why there was nothing to do", async () => {
+  it("reports the result of invoice run, and why there was nothing to do", async () => {
     const { id } = await merchant()
     const inWords = async (...args: ReadonlyArray<string>) => (await commandLine("invoice", "run", ...args)).output
     const month = monthInWords(LAST.start)
@@ -358,7 +358,7 @@ describe("the command line", () => {
     )
   })
 
-  it("makes, lists, rolls and revokes keys", async () => {
+  it("creates, lists, rolls and revokes keys", async () => {
     const { id } = await merchant()
     const made = await cli(
       "key",
@@ -407,7 +407,7 @@ describe("the command line", () => {
       expect((await cli(...publishable, origin)).code, origin).toBe(2)
   })
 
-  it("moves accounts: live access, plan, business type, administrators", async () => {
+  it("changes accounts: live access, plan, business type, administrators", async () => {
     const made = (await cli("account", "create", "--business-name", "New")).json
     expect(made.account.live_access).toBe("not_requested")
     const live = (...args: ReadonlyArray<string>) => cli("account", "live-access", made.account.id, ...args)
@@ -424,7 +424,7 @@ describe("the command line", () => {
     const api = createApi(server().origin, key, "live")
     expect((await api.get("/account")).status).toBe(200)
     expect((await live("suspend")).json.live_access).toBe("suspended")
-    // The server hears of it from the database.
+    // The database notifies the server.
     const refused = await eventually(async () => {
       const answer = await api.get("/account")
       return answer.status === 200 ? undefined : answer

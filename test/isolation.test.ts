@@ -1,4 +1,4 @@
-/** Tenant isolation, twice: every statement filters, and the database would show a request nothing else anyway. */
+/** Tests both layers of tenant isolation: every statement filters by tenant, and row-level security hides the rest. */
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { afterEach, describe, expect, it } from "vitest"
@@ -125,8 +125,8 @@ describe("another account, and the other environment", () => {
   })
 })
 
-describe("the role of requests", () => {
-  /** Runs statements as a request's transaction would. */
+describe("the database role of requests", () => {
+  /** Runs statements in a transaction like a request's. */
   const as = <A, E>(account: string, livemode: boolean, work: (sql: SqlClient.SqlClient) => Effect.Effect<A, E>) =>
     database.run((sql) =>
       sql.withTransaction(
@@ -138,7 +138,7 @@ describe("the role of requests", () => {
       ),
     )
 
-  it("is held by every table of tenants, and sees no row of another account or environment in any", async () => {
+  it("is enforced by every tenant table, and sees no row of another account or environment", async () => {
     await make()
     const tables = await database.run(
       (sql) => sql<{ name: string; secured: boolean; policies: number; granted: boolean }>`
@@ -176,7 +176,7 @@ describe("the role of requests", () => {
     expect(await as(accountId(), false, (sql) => sql`SELECT id FROM account`)).toEqual([{ id: accountId() }])
   })
 
-  it("cannot write for another, read keys, change the books, or step out", async () => {
+  it("cannot write for another account, read keys, change the books, or change its role", async () => {
     const mine = await make()
     const theirs = data(await stranger.get("/account")).id as string
     const customer = await createCustomer(stranger)
@@ -211,7 +211,7 @@ describe("the role of requests", () => {
     }
   })
 
-  it("is taken again by a session whose connection was lost", async () => {
+  it("is set again by a session whose connection was lost", async () => {
     const plan = await createPlan(api)
     expect((await api.get(`/plans/${plan}`)).status).toBe(200)
     const end = (sql: SqlClient.SqlClient) => sql`
@@ -231,8 +231,8 @@ describe("the role of requests", () => {
     }
   })
 
-  it("is what requests run as", async () => {
-    // A policy that shows nothing at all hides everything from requests, reads and writes alike.
+  it("is the role that requests run as", async () => {
+    // A policy that hides all rows hides them from requests' reads and writes.
     await database.run(
       (sql) => sql`CREATE POLICY nothing ON plan AS RESTRICTIVE TO billing_request USING (false)`.unprepared,
     )

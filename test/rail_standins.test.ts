@@ -1,4 +1,4 @@
-/** The stand-ins for Paystack and Flutterwave do what they say: what is heard, and what is in their books. */
+/** Tests the stand-ins for Paystack and Flutterwave: their answers match their books. */
 import { createHmac } from "node:crypto"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -26,7 +26,7 @@ const flutterwave = async (options: Parameters<typeof startFlutterwave>[0] = {})
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: what a rail answers is read as it comes.
-type Heard = { readonly status: number; readonly text: string; readonly body: any; readonly retryAfter: string | null }
+type Reply = { readonly status: number; readonly text: string; readonly body: any; readonly retryAfter: string | null }
 
 const call = async (
   rail: StandIn,
@@ -34,7 +34,7 @@ const call = async (
   path: string,
   body?: object,
   key = rail.secretKey,
-): Promise<Heard> => {
+): Promise<Reply> => {
   const response = await fetch(rail.url + path, {
     method,
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
@@ -51,7 +51,7 @@ const call = async (
   return { status: response.status, text, body: read, retryAfter: response.headers.get("retry-after") }
 }
 
-/** The two rails by the same verbs; amounts in kobo. */
+/** The two rails behind one interface, with amounts in kobo. */
 const RAILS = {
   paystack: {
     start: paystack,
@@ -78,10 +78,10 @@ const RAILS = {
     refundStatus: (rail: StandIn, reference: string) =>
       call(rail, "GET", `/refund/${rail.books.get(reference).refunds.at(-1)!.id}`),
     words: { succeeded: "success", failed: "failed", pending: "pending", returned: "processed" },
-    pageOf: (heard: Heard): string => heard.body.data.authorization_url,
-    tokenOf: (heard: Heard): string | undefined => heard.body.data.authorization.authorization_code,
-    koboOf: (heard: Heard): number => heard.body.data.amount,
-    referenceOf: (heard: Heard): string | undefined => heard.body?.data?.reference,
+    pageOf: (reply: Reply): string => reply.body.data.authorization_url,
+    tokenOf: (reply: Reply): string | undefined => reply.body.data.authorization.authorization_code,
+    koboOf: (reply: Reply): number => reply.body.data.amount,
+    referenceOf: (reply: Reply): string | undefined => reply.body?.data?.reference,
     unknown: 404,
   },
   flutterwave: {
@@ -109,10 +109,10 @@ const RAILS = {
     refundStatus: (rail: StandIn, reference: string) =>
       call(rail, "GET", `/v3/refunds/${rail.books.get(reference).refunds.at(-1)!.id}`),
     words: { succeeded: "successful", failed: "failed", pending: "pending", returned: "completed" },
-    pageOf: (heard: Heard): string => heard.body.data.link,
-    tokenOf: (heard: Heard): string | undefined => heard.body.data.card?.token,
-    koboOf: (heard: Heard): number => Math.round(heard.body.data.amount * 100),
-    referenceOf: (heard: Heard): string | undefined => heard.body?.data?.tx_ref,
+    pageOf: (reply: Reply): string => reply.body.data.link,
+    tokenOf: (reply: Reply): string | undefined => reply.body.data.card?.token,
+    koboOf: (reply: Reply): number => Math.round(reply.body.data.amount * 100),
+    referenceOf: (reply: Reply): string | undefined => reply.body?.data?.tx_ref,
     unknown: 400,
   },
 } as const
@@ -123,7 +123,7 @@ const BOTH: ReadonlyArray<readonly [string, Rail]> = [
   ["flutterwave", RAILS.flutterwave],
 ]
 
-/** A merchant's server: keeps what is posted, and answers 200, or 503 while it is down. */
+/** A merchant's server: records requests, and answers 200, or 503 while it is down. */
 const merchantServer = async () => {
   const received: Array<{ readonly headers: Record<string, unknown>; readonly text: string }> = []
   const shop = { received, url: "", isDown: false, during: async () => {} }
@@ -143,7 +143,7 @@ const merchantServer = async () => {
   return shop
 }
 
-test.each(BOTH)("%s: a charge of a token takes the money once, and verifying says the same", async (_, of) => {
+test.each(BOTH)("%s: a charge of a token takes the money once, and verifying returns the same", async (_, of) => {
   const rail = await of.start()
   const { token } = rail.books.issueToken(EMAIL)
   const charged = await of.charge(rail, "chg-1", token, 123_456)
@@ -162,7 +162,7 @@ test.each(BOTH)("%s: a charge of a token takes the money once, and verifying say
   expect(rail.books.totalTaken()).toBe(123_456)
 })
 
-test.each(BOTH)("%s: refuses what is not right, without a trace in the books", async (_, of) => {
+test.each(BOTH)("%s: refuses invalid calls, without a trace in the books", async (_, of) => {
   const rail = await of.start()
   const { token } = rail.books.issueToken(EMAIL)
   const [other, spent, dead] = [
@@ -192,7 +192,7 @@ test.each(BOTH)("%s: a repeated reference is refused and takes nothing again", a
   expect(rail.calls.of("charge", "chg-1").map(({ attempt }) => attempt)).toEqual([1, 2])
 })
 
-test("paystack refuses an underscore in a reference, and its books are found by ours all the same", async () => {
+test("paystack refuses an underscore in a reference, and its books can still be searched by our reference", async () => {
   const rail = await paystack()
   const { token } = rail.books.issueToken(EMAIL)
   expect((await RAILS.paystack.charge(rail, "chg_1", token)).status).toBe(400)
@@ -200,7 +200,7 @@ test("paystack refuses an underscore in a reference, and its books are found by 
   expect(rail.books.get("chg_1").status).toBe("succeeded")
 })
 
-test("paystack's neighbouring numbers are the same number to whoever reads them as doubles", async () => {
+test("paystack's neighbouring numbers are equal when read as doubles", async () => {
   const rail = await paystack()
   const { token } = rail.books.issueToken(EMAIL)
   const texts = [await RAILS.paystack.charge(rail, "a", token), await RAILS.paystack.charge(rail, "b", token)]
@@ -214,7 +214,7 @@ test("paystack's neighbouring numbers are the same number to whoever reads them 
   expect(rail.books.get("a").refunds).toHaveLength(1)
 })
 
-test.each(BOTH)("%s: a page is paid on once and issues a token for its e-mail", async (_, of) => {
+test.each(BOTH)("%s: a page is paid once and issues a token for its e-mail", async (_, of) => {
   const rail = await of.start()
   const opened = await of.open(rail, "chg-1")
   const page = of.pageOf(opened)
@@ -233,7 +233,7 @@ test.each(BOTH)("%s: a page is paid on once and issues a token for its e-mail", 
   expect((await of.charge(rail, "chg-2", token)).body.data.status).toBe(of.words.succeeded)
 })
 
-test.each(BOTH)("%s: a page that is left stays open, one that declined can still be paid on", async (_, of) => {
+test.each(BOTH)("%s: a page that the buyer left stays open, and a declined one can still be paid", async (_, of) => {
   const rail = await of.start()
   await of.open(rail, "chg-1")
   const left = await rail.payOnPage("chg-1", "leave")
@@ -252,7 +252,7 @@ test.each(BOTH)("%s: a page that is left stays open, one that declined can still
   expect(rail.books.get("chg-1").token?.reusable).toBe(false)
 })
 
-test.each(BOTH)("%s: before is without a trace, after is with the money", async (_, of) => {
+test.each(BOTH)('%s: a "before" fault leaves no trace, an "after" fault takes the money', async (_, of) => {
   const rail = await of.start()
   const { token } = rail.books.issueToken(EMAIL)
   const before = [
@@ -277,13 +277,13 @@ test.each(BOTH)("%s: before is without a trace, after is with the money", async 
   for (const [index, fault] of [...after, ...unreadable].entries()) {
     const reference = `after-${index}`
     rail.plan("charge", reference, fault)
-    const heard = await of.charge(rail, reference, token).catch(() => undefined)
-    expect(heard && of.referenceOf(heard)).not.toBe(reference)
+    const reply = await of.charge(rail, reference, token).catch(() => undefined)
+    expect(reply && of.referenceOf(reply)).not.toBe(reference)
     expect(rail.books.get(reference).taken).toEqual([500_000])
   }
 })
 
-test.each(BOTH)("%s: a hanging call ends when its caller gives up, and is under way until then", async (_, of) => {
+test.each(BOTH)("%s: a hanging call ends when its caller gives up, and is in progress until then", async (_, of) => {
   const rail = await of.start()
   rail.plan("verify", "next", faults.silenceBefore("hang"))
   const giveUp = new AbortController()
@@ -300,7 +300,7 @@ test.each(BOTH)("%s: a hanging call ends when its caller gives up, and is under 
   expect(rail.calls.most()).toBeGreaterThanOrEqual(2)
 })
 
-test.each(BOTH)("%s: what is pending moves no money until it is asked for the n-th time, or settled", async (_, of) => {
+test.each(BOTH)("%s: a pending charge moves no money until the n-th question, or until settled", async (_, of) => {
   const rail = await of.start()
   const { token } = rail.books.issueToken(EMAIL)
   const statusAfter = async (reference: string) => (await of.verify(rail, reference)).body.data.status
@@ -310,8 +310,8 @@ test.each(BOTH)("%s: what is pending moves no money until it is asked for the n-
   rail.plan("charge", "wakes", faults.lateSuccess(2, "Declined"))
   rail.plan("charge", "never", faults.pendingUntil(Number.POSITIVE_INFINITY))
   const references = ["later", "running", "fails", "wakes", "never"]
-  const heard = await Promise.all(references.map((reference) => of.charge(rail, reference, token)))
-  expect(heard.map(({ body }) => body.data?.status)).toEqual(["pending", undefined, "pending", "failed", "pending"])
+  const replies = await Promise.all(references.map((reference) => of.charge(rail, reference, token)))
+  expect(replies.map(({ body }) => body.data?.status)).toEqual(["pending", undefined, "pending", "failed", "pending"])
   expect(rail.books.totalTaken()).toBe(0)
   for (const reference of ["later", "running"]) {
     expect(await statusAfter(reference)).toBe("pending")
@@ -326,7 +326,7 @@ test.each(BOTH)("%s: what is pending moves no money until it is asked for the n-
   expect(rail.books.totalTaken()).toBe(2_000_000)
 })
 
-test.each(BOTH)("%s: wrong amounts and currencies are what it took", async (_, of) => {
+test.each(BOTH)("%s: wrong amounts and currencies are the amounts taken", async (_, of) => {
   const rail = await of.start()
   const { token } = rail.books.issueToken(EMAIL)
   const planned = { low: faults.wrongAmount(400_000), high: faults.wrongAmount(600_000), twice: faults.twice() }
@@ -342,7 +342,7 @@ test.each(BOTH)("%s: wrong amounts and currencies are what it took", async (_, o
   expect([rail.books.totalTaken(), rail.books.totalTaken("USD")]).toEqual([2_000_000, 500_000])
 })
 
-test("paystack says fees in amount, and the charge's own amount in requested_amount", async () => {
+test("paystack includes fees in amount, and returns the charge's own amount in requested_amount", async () => {
   const rail = await paystack()
   rail.plan("charge", "next", faults.feesOnTop(7_500))
   await RAILS.paystack.charge(rail, "chg-1", rail.books.issueToken(EMAIL).token)
@@ -396,7 +396,7 @@ test.each(BOTH)("%s: refunds", async (_, of) => {
   expect((await of.verify(rail, "a")).body.data.status).toBe(of === RAILS.paystack ? "reversed" : "successful")
 })
 
-test.each(BOTH)("%s: merchants have books of their own", async (_, of) => {
+test.each(BOTH)("%s: merchants have separate books", async (_, of) => {
   const rail = await of.start()
   const second = rail.merchant("sk_second")
   const { token } = rail.books.issueToken(EMAIL)
@@ -407,18 +407,21 @@ test.each(BOTH)("%s: merchants have books of their own", async (_, of) => {
   expect([rail.books.totalTaken(), second.books.totalTaken()]).toEqual([500_000, 700_000])
 })
 
-test.each(BOTH)("%s: a merchant's new key is right, its old one wrong, and its books stay", async (_, of) => {
-  const rail = await of.start()
-  const { token } = rail.books.issueToken(EMAIL)
-  const [merchant] = rail.merchants.values()
-  const old = rail.secretKey
-  rail.rotate(merchant!, "sk_new", "new secret")
-  expect((await of.charge(rail, "chg-1", token, 500_000, old)).status).toBe(401)
-  expect((await of.charge(rail, "chg-1", token)).status).toBe(200)
-  expect([rail.secretKey, rail.webhookSecret, rail.books.totalTaken()]).toEqual(["sk_new", "new secret", 500_000])
-})
+test.each(BOTH)(
+  "%s: after a key change the new key is valid, the old one is not, and the books stay",
+  async (_, of) => {
+    const rail = await of.start()
+    const { token } = rail.books.issueToken(EMAIL)
+    const [merchant] = rail.merchants.values()
+    const old = rail.secretKey
+    rail.rotate(merchant!, "sk_new", "new secret")
+    expect((await of.charge(rail, "chg-1", token, 500_000, old)).status).toBe(401)
+    expect((await of.charge(rail, "chg-1", token)).status).toBe(200)
+    expect([rail.secretKey, rail.webhookSecret, rail.books.totalTaken()]).toEqual(["sk_new", "new secret", 500_000])
+  },
+)
 
-test("callbacks are signed as each rail signs, and forged ones are not", async () => {
+test("callbacks have each rail's signature, and forged ones do not", async () => {
   const [first, second] = [await paystack(), await flutterwave()]
   const { headers, body } = first.callbackFor("chg_1")
   expect(headers["x-paystack-signature"]).toBe(createHmac("sha512", first.secretKey).update(body).digest("hex"))
@@ -437,7 +440,7 @@ test("callbacks are signed as each rail signs, and forged ones are not", async (
   expect(first.books.transactions.size).toBe(0)
 })
 
-test.each(BOTH)("%s: callbacks come before the answer, after it, doubled, or when they are let go", async (_, of) => {
+test.each(BOTH)("%s: callbacks come before the answer, after it, doubled, or when released", async (_, of) => {
   const rail = await of.start()
   const shop = await merchantServer()
   rail.sendCallbacksTo(shop.url)
@@ -457,18 +460,18 @@ test.each(BOTH)("%s: callbacks come before the answer, after it, doubled, or whe
   rail.callbacks.sending = { when: "after", times: 2 }
   await charge("b")
   await expect.poll(() => shop.received.length).toBe(3)
-  rail.callbacks.sending = { when: "held" }
+  rail.callbacks.sending = { when: "kept" }
   await charge("c")
   await charge("d")
   expect(shop.received).toHaveLength(3)
-  expect(rail.callbacks.held).toHaveLength(2)
+  expect(rail.callbacks.kept).toHaveLength(2)
   shop.isDown = true
   await rail.callbacks.flush({ atOnce: true })
-  expect(rail.callbacks.held).toHaveLength(2)
+  expect(rail.callbacks.kept).toHaveLength(2)
   shop.isDown = false
   await rail.callbacks.flush({ arrange: (dues) => [...dues, ...dues].toReversed() })
   expect(shop.received).toHaveLength(9)
-  expect(rail.callbacks).toMatchObject({ held: [], taken: 7 })
+  expect(rail.callbacks).toMatchObject({ kept: [], taken: 7 })
   expect(await post(shop.url, rail.callbackFor("a"))).toBe(200)
 })
 
@@ -501,7 +504,7 @@ test("a stand-in goes offline and comes back at the same address with its books"
   expect((await RAILS.paystack.verify(rail, "chg-1")).body.data.status).toBe("success")
 })
 
-test("slow answers: the books have it at once", async () => {
+test("slow answers: the books have the result immediately", async () => {
   const rail = await flutterwave({ delayMs: 100 })
   const { token } = rail.books.issueToken(EMAIL)
   const answer = RAILS.flutterwave.charge(rail, "chg-1", token)

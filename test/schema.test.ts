@@ -88,7 +88,7 @@ describe("the data model", () => {
     expect(names(rows)).toEqual([])
   })
 
-  it("has the fence of accounts that move on every tenant table, put away", async () => {
+  it("has the inactive fence of moving accounts on every tenant table", async () => {
     const rows = await database.run(
       (sql) => sql<Found>`
         SELECT c.relname AS name FROM pg_class c
@@ -101,7 +101,7 @@ describe("the data model", () => {
     expect(names(rows)).toEqual([])
   })
 
-  it("says what every table is", async () => {
+  it("comments every table", async () => {
     const rows = await database.run(
       (sql) => sql<Found>`
         SELECT relname AS name FROM pg_class
@@ -132,7 +132,7 @@ const DECLARED = [
   unitRecords,
 ] as ReadonlyArray<Pick<Table<never>, "name" | "columns">>
 
-/** What no row in the source has: the database fills it in by itself, or a statement of its own does. */
+/** Columns without a value in the source's rows: the database or a separate statement fills them. */
 const NOT_IN_ROWS = new Set([
   "customer.email_key",
   "event.recorded_at",
@@ -160,7 +160,7 @@ const ENUMERATIONS: ReadonlyArray<readonly [table: string, column: string, liter
   ["rail_credential", "rail", OUTSIDE_RAILS],
 ]
 
-/** The states of a machine that its rows can be in. */
+/** The possible states of a machine's rows. */
 const statesOf = (machine: AnyStateMachine): ReadonlyArray<string> => {
   const leaves = (node: AnyStateNode): ReadonlyArray<string> =>
     Object.values(node.states).length === 0 ? [node.path.join(".")] : Object.values(node.states).flatMap(leaves)
@@ -176,7 +176,7 @@ const catalogue = () =>
       WHERE a.attnum > 0 AND NOT a.attisdropped`,
   )
 
-/** The literals that checks of a single column compare it with, by `table.column`. */
+/** The literals in single-column checks, by `table.column`. */
 const checked = async () => {
   const rows = await database.run(
     (sql) => sql<{ column: string; definition: string }>`
@@ -191,20 +191,20 @@ const checked = async () => {
     for (const [, several, list, whole, one, only] of definition.matchAll(compared)) {
       if (!column.endsWith(`.${several ?? one}`)) continue
       const found = whole?.split(",") ?? [...(list ?? only)!.matchAll(/'([^']*)'/g)].map(([, literal]) => literal!)
-      // Of several checks the one that names all: others are about some of the values.
+      // Of several checks, the complete one: others are about some of the values.
       if (found.length > (literals.get(column)?.length ?? 0)) literals.set(column, found)
     }
   return literals
 }
 
-describe("what the source declares", () => {
-  it("is null where an insert leaves it out", async () => {
+describe("a declaration in the source", () => {
+  it("is null for columns that an insert omits", async () => {
     const others = (await catalogue()).filter(({ nullable, byDefault }) => nullable && byDefault)
     const declared = new Set(DECLARED.map(({ name }) => name))
     expect(others.filter(({ table }) => declared.has(table))).toEqual([])
   })
 
-  it("is every column of its table, of the type that the table has", async () => {
+  it("matches every column of its table, and its type", async () => {
     const rows = await catalogue()
     for (const { name, columns } of DECLARED) {
       const declared = Object.entries(columns).map(([column, { kind }]) => [column, kind.sql, kind.nullable])
@@ -228,7 +228,7 @@ describe("what the source declares", () => {
         ),
       ),
       ...[clockLifecycle, invoiceLifecycle, endpointLifecycle].map(
-        // An invoice is inserted once it is open.
+        // An invoice is inserted when it is open.
         ({ kind, machine }) => [kind, "state", statesOf(machine).filter((state) => state !== "drafted")] as const,
       ),
       ...ENUMERATIONS,

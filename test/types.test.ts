@@ -17,7 +17,7 @@ import type { Command, Lifecycle, Transition } from "../src/runtime/lifecycle.ts
 
 type Subscription = Decision<typeof subscriptionMachine>
 
-/** Never run: only their types are looked at. */
+/** Never runs: only its types are checked. */
 const wrong = [
   (decision: Subscription) => {
     const lines = paramsOf(decision, "attemptCharge")?.lines
@@ -88,9 +88,9 @@ const wrong = [
   },
 ]
 
-describe("what is wrong about a machine, a table, an event or a code", () => {
+describe("a type error about a machine, a table, an event or a code", () => {
   it("does not compile", () => {
-    // The check is the compiler's, a step of the same command (scripts/test.ts).
+    // The compiler makes this check, in a step of the same command (scripts/test.ts).
     expect(wrong).toHaveLength(8)
   })
 })

@@ -51,7 +51,7 @@ describe("metering (decision K1)", () => {
     expect(data(await live.get("/usage")).write_requests).toMatchObject({ used: 50, included: 5000, remaining: 4950 })
   })
 
-  it("counts writes that succeed, once each, and nothing else", async () => {
+  it("counts successful writes, once each, and nothing else", async () => {
     const { live, sandbox } = await merchant()
     const key = { "idempotency-key": "once" }
     const first = await live.post("/customers", { name: "Ada" }, key)
@@ -60,9 +60,9 @@ describe("metering (decision K1)", () => {
     const replay = await live.post("/customers", { name: "Ada" }, key)
     expect([replay.headers.get("idempotent-replayed"), ...meter(replay)]).toEqual(["true", "false", "1", "5000"])
     expect(meter(await live.post("/customers", {}))).toEqual(["false", "1", "5000"])
-    const nobody = createApi(server().origin, "sk_live_00none", "live")
-    expect(meter(await nobody.post("/customers", { name: "Ada" }))).toEqual(["false", null, null])
-    expect(meter(await nobody.get("/customers"))).toEqual([null, null, null])
+    const unknownKey = createApi(server().origin, "sk_live_00none", "live")
+    expect(meter(await unknownKey.post("/customers", { name: "Ada" }))).toEqual(["false", null, null])
+    expect(meter(await unknownKey.get("/customers"))).toEqual([null, null, null])
     expect(meter(await live.post("/nowhere", {}))).toEqual(["false", "1", "5000"])
     expect(meter(await live.get("/customers"))).toEqual([null, null, null])
     const { id } = first.body.data
@@ -71,7 +71,7 @@ describe("metering (decision K1)", () => {
     expect(data(await live.get("/usage")).write_requests.used).toBe(2)
   })
 
-  it("counts a write that charges once, whatever stages it has", async () => {
+  it("counts a write that charges once, with any number of stages", async () => {
     const { live, id } = await merchant()
     const plan = await createPlan(live)
     const customer = await createCustomer(live)
@@ -90,15 +90,15 @@ describe("metering (decision K1)", () => {
     const { live, id } = await merchant("starter", "owner@example.com")
     await setUsed(id, 3998)
     for (let n = 0; n < 4; n++) await live.post("/customers", { name: "More" })
-    const told = async () =>
+    const announcements = async () =>
       (await live.all("/events?type=usage.threshold_reached")).map(({ data: { object } }) => object)
-    expect(await told()).toEqual([
+    expect(await announcements()).toEqual([
       { object: "usage_threshold", metric: "write_requests", threshold: 80, used: 4000, included: 5000 },
     ])
     // Both in one step, as after a change of plan.
     await setUsed(id, 5100)
     await live.post("/customers", { name: "Over" })
-    expect((await told()).map(({ threshold, used }) => [threshold, used])).toEqual([
+    expect((await announcements()).map(({ threshold, used }) => [threshold, used])).toEqual([
       [100, 5101],
       [80, 5101],
       [80, 4000],
@@ -119,7 +119,7 @@ describe("metering (decision K1)", () => {
     })
   })
 
-  it("counts reads without a write for each", async () => {
+  it("counts reads separately from writes", async () => {
     const { live } = await merchant()
     for (let n = 0; n < 7; n++) await live.get("/customers")
     const used = await eventually(async () => {
@@ -127,7 +127,7 @@ describe("metering (decision K1)", () => {
       return read_requests.used >= 7 ? read_requests : undefined
     })
     expect(used.metered).toBe(false)
-    // At once, and not once they are written down.
+    // Immediately, not when they are written.
     const before = data(await live.get("/usage")).read_requests.used
     await live.get("/customers")
     await eventually(async () => (data(await live.get("/usage")).read_requests.used > before ? true : undefined))
@@ -178,7 +178,7 @@ describe("GET /usage/history", () => {
   })
 })
 
-describe("allowances", () => {
+describe("cost the amounts of the price list", () => {
   it("cost what the price list says", () => {
     expect(writeOverage(5000, ALLOWANCES.starter)).toEqual({ overage: 0, blocks: 0, amountKobo: 0 })
     expect(writeOverage(5001, ALLOWANCES.starter)).toEqual({ overage: 1, blocks: 1, amountKobo: 10 })
@@ -188,7 +188,7 @@ describe("allowances", () => {
     expect(nudgeOverage(9_000, ALLOWANCES.enterprise)).toEqual({ overage: 4000, amountKobo: 10_000_000 })
   })
 
-  it("announce each threshold once, however the count moves", () => {
+  it("announce each threshold once, for any changes of the count", () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: 0, max: 40 }), { maxLength: 50 }),
@@ -196,14 +196,14 @@ describe("allowances", () => {
         (steps, included) => {
           let used = 0
           let announced = 0
-          const told: Array<number> = []
+          const thresholds: Array<number> = []
           for (const step of steps) {
             used += step
             const reached = thresholdsReached(used, included, announced)
-            told.push(...reached)
+            thresholds.push(...reached)
             announced = reached.at(-1) ?? announced
           }
-          expect(told).toEqual([80, 100].filter((percent) => used * 100 >= included * percent))
+          expect(thresholds).toEqual([80, 100].filter((percent) => used * 100 >= included * percent))
         },
       ),
     )
@@ -211,7 +211,7 @@ describe("allowances", () => {
 })
 
 describe("rate limits (decision J6)", () => {
-  it("let a burst of twice the rate through, and the rate after that", () => {
+  it("allow a burst of twice the rate, and the rate after that", () => {
     const limit = createRateLimit(50)
     const taken = Array.from({ length: 105 }, () => limit.take("a", 0).allowed)
     expect(taken.filter(Boolean)).toHaveLength(100)
@@ -223,7 +223,7 @@ describe("rate limits (decision J6)", () => {
     expect(Array.from({ length: 60 }, () => limit.take("a", 1000).allowed).filter(Boolean)).toHaveLength(50)
   })
 
-  it("answer 429 by account and environment, with what to wait for", async () => {
+  it("return 429 by account and environment, with the time to wait", async () => {
     const slow = await startServer(database.url(), { RATE_LIMIT_SANDBOX: "2", RATE_LIMIT_PUBLIC: "2" })
     try {
       const { sandbox: mine, live } = await merchant()
@@ -240,7 +240,7 @@ describe("rate limits (decision J6)", () => {
           true,
           true,
         ])
-      // Others are not held back by it, and unknown keys have no rate.
+      // Others are not affected, and unknown keys have no rate.
       expect((await mine.get("/account")).status).toBe(200)
       expect((await live.get("/account")).status).toBe(200)
       const pages = await Promise.all(Array.from({ length: 60 }, () => fetch(`${slow.origin}/docs/errors`)))
@@ -251,7 +251,7 @@ describe("rate limits (decision J6)", () => {
     }
   })
 
-  it("stand on every answer to a known key, errors included", async () => {
+  it("are on every answer to a valid key, errors included", async () => {
     for (const answer of [await api.get("/account"), await api.get("/nowhere"), await api.post("/plans", {})])
       expect(answer.headers.get("ratelimit-limit")).toBe("200000")
   })

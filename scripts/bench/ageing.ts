@@ -1,6 +1,6 @@
 /**
- * Young and old tables: what an account does when it is new, and what it does when years of it stand by; then what deleting the events
- * costs that are no longer kept.
+ * Measures young and old tables: an account that is new, and one with years of data; then the cost of deleting events that are no longer
+ * kept.
  *
  *   npm run bench:ageing -- --past 2000000 --due 20000 --standing 50000
  */
@@ -96,7 +96,7 @@ const figures = async (age: "young" | "old", charges: number) => {
   return url
 }
 
-/** Deletes events of the past, as if they were no longer kept, for a while. */
+/** Deletes old events for a while, as if they were no longer kept. */
 const purged = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const look = sql<{ log: number; events: number }>`

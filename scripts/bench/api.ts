@@ -13,19 +13,19 @@ import { load } from "./load.ts"
 
 const { seconds, connections, rounds } = sizes({ seconds: 8, connections: 32, rounds: 3 })
 
-/** Customers that are read in turns. */
+/** How many customers are read in turn. */
 const READ = 500
-/** Requests whose statements are counted. */
+/** How many requests have their statements counted. */
 const COUNTED = 50
 const WARM_UP_SECONDS = 3
 
 interface Case {
   readonly name: string
   readonly method: "GET" | "POST"
-  /** Where one of its requests goes. */
+  /** The URL of one of its requests. */
   readonly url: string
   readonly key: string
-  /** What is sent in turns. */
+  /** The requests, sent in turn. */
   readonly requests: ReadonlyArray<{ readonly path?: string; readonly body?: string }>
 }
 
@@ -68,7 +68,7 @@ const cases = (origin: string): ReadonlyArray<Case> => [
   },
 ]
 
-/** Statements that reach the database for one request. */
+/** Counts the statements that reach the database for one request. */
 const statements = async (one: Case, headers: Readonly<Record<string, string>>): Promise<number> => {
   const count = () =>
     Effect.runPromise(

@@ -1,4 +1,4 @@
-/** What the benchmark compares with: node:http, JSON and one prepared statement a request, nothing else. */
+/** The reference of the benchmarks: node:http, JSON and one prepared statement per request, nothing else. */
 import { randomUUID } from "node:crypto"
 import { createServer } from "node:http"
 import pg from "pg"

@@ -1,6 +1,6 @@
 /**
- * More than one cell on the same machine: requests a second of one cell, the same through HAProxy, and of two cells through it; then
- * an account with many rows moves from one to the other while it is written, and how long its writes were refused.
+ * Measures several cells on one machine: requests a second of one cell, of the same through HAProxy, and of two cells through it. Then an
+ * account with many rows moves from one cell to the other during writes, and the time of refused writes is measured.
  *
  *   npm run bench:cells -- --seconds 8 --connections 32 --rows 1000000
  */
@@ -29,7 +29,7 @@ const ADMIN_PORT = 18_081
 const WARM_UP_SECONDS = 3
 /** Rows inserted by one statement. */
 const SEED = 50_000
-/** Between two writes of whoever writes while the account moves. */
+/** The pause between two writes while the account moves. */
 const PAUSE_MS = 5
 
 const startCell = async (cell: string) => {
@@ -108,15 +108,15 @@ const seed = Effect.gen(function* () {
 })
 await first.run(seed)
 
-/** Writes one after the other through the proxy; returns how many were made, and the longest time without one. */
+/** Writes through the proxy, one after the other; returns how many rows were created, and the longest time without one. */
 const writing = () => {
   const api = createApi(proxied, first.keys.sk_test)
-  let going = true
+  let running = true
   let refused = 0
   let longest = 0
   let made = 0
   const done = (async () => {
-    for (let last = performance.now(); going; ) {
+    for (let last = performance.now(); running; ) {
       const { status, body } = await api.post("/customers", { name: "Under way" })
       if (status === 503) refused++
       else if (status !== 201) throw new Error(JSON.stringify(body))
@@ -131,13 +131,13 @@ const writing = () => {
   })()
   return {
     stop: () => {
-      going = false
+      running = false
       return done
     },
   }
 }
 
-/** The command, beside whoever writes in this process. */
+/** Runs the command while this process keeps writing. */
 const moveAccount = (
   settings: Readonly<Record<string, string>>,
   account: string,
@@ -152,10 +152,10 @@ const moveAccount = (
   })
 
 const caller = writing()
-const beganAt = performance.now()
+const startedAt = performance.now()
 
 const moved = await moveAccount(first.settings, first.account.id, second.url)
-const took = performance.now() - beganAt
+const took = performance.now() - startedAt
 const { made, refused, longest } = await caller.stop()
 console.log(
   `account move: ${moved.rows} rows in ${(took / 1000).toFixed(1)} s; writes refused for ${moved.gap_ms} ms (aim 3000); a caller wrote ${made} meanwhile, was refused ${refused} times, and waited ${Math.round(longest)} ms at most`,

@@ -1,6 +1,6 @@
 /**
- * Buyers beside renewals: sessions completed per second on the hosted page while a month's renewals are under way in the
- * same process, against each of the two alone. Buyers come at a steady rate, whether or not the earlier ones are through.
+ * Measures buyers during renewals: sessions completed per second on the hosted page while a month's renewals run in the same process, compared
+ * with each of the two alone. Buyers arrive at a steady rate, even if the earlier ones have not finished.
  *
  *   npm run bench:checkout -- --due 30000 --rate 10
  */
@@ -12,12 +12,12 @@ import { type Server, startServer } from "../server.ts"
 import { median, rate, seconds, sizes, startInstance } from "./instance.ts"
 import { seed } from "./renewals-seed.ts"
 
-/** `rate`: buyers a second. Alone they come for as long as the renewals take beside them. */
+/** `rate`: buyers a second. Without renewals they arrive for as long as the renewals took with them. */
 const { due, rate: perSecond, rounds } = sizes({ due: 30_000, rate: 10, rounds: 3 })
 
-/** More than come in any run. */
+/** More sessions than any run uses. */
 const SESSIONS = Math.max(1_000, perSecond * 60)
-const AT_ONCE = 16
+const CONCURRENCY = 16
 const LOOK_EVERY_MS = 100
 
 const instance = await startInstance()
@@ -42,7 +42,7 @@ const post = async (address: string, key: string | undefined, body: object): Pro
   return data
 }
 
-/** Sessions that are open; their paths, since every run has a server of its own. */
+/** Opens sessions and returns their paths, since every run has a different server. */
 const openSessions = async (url: Redacted.Redacted<string>): Promise<ReadonlyArray<string>> => {
   const { keys } = await run(url, createAccount({ businessName: "Fit Lagos" }))
   const server = await serve(url, "0")
@@ -52,7 +52,7 @@ const openSessions = async (url: Redacted.Redacted<string>): Promise<ReadonlyArr
   const body = { mode: "subscription", plan, success_url: "https://shop.example/a", cancel_url: "https://shop.example" }
   const paths: Array<string> = []
   while (paths.length < SESSIONS) {
-    const made = Array.from({ length: AT_ONCE }, () => post(`${root}/checkout-sessions`, keys.sk_test, body))
+    const made = Array.from({ length: CONCURRENCY }, () => post(`${root}/checkout-sessions`, keys.sk_test, body))
     for (const session of await Promise.all(made)) paths.push(new URL((session as { url: string }).url).pathname)
   }
   await server.stop()
@@ -73,7 +73,7 @@ interface Bought {
   readonly medianMs: number
 }
 
-/** Buyers come until `isOver`; how many were served within that time. */
+/** Buyers arrive until `isOver`; returns how many were served within that time. */
 const buy = async (origin: string, paths: ReadonlyArray<string>, isOver: () => boolean): Promise<Bought> => {
   const took: Array<number> = []
   const buying: Array<Promise<void>> = []
@@ -94,7 +94,7 @@ const buy = async (origin: string, paths: ReadonlyArray<string>, isOver: () => b
   return { completed, ms, medianMs: took.sort((a, b) => a - b)[Math.floor(took.length / 2)] ?? Number.NaN }
 }
 
-/** All renewals, with or without buyers beside; returns milliseconds from the first to the last, and what was bought. */
+/** Runs all renewals, with or without buyers; returns milliseconds from the first to the last, and the completed purchases. */
 const renew = async (name: string, paths: ReadonlyArray<string>) => {
   const url = await instance.database(name, "seeded")
   const server = await serve(url, "1")
@@ -113,7 +113,7 @@ const renew = async (name: string, paths: ReadonlyArray<string>) => {
   }
 }
 
-/** Buyers alone, for `limitMs`. */
+/** Runs buyers without renewals, for `limitMs`. */
 const buyAlone = async (name: string, paths: ReadonlyArray<string>, limitMs: number): Promise<Bought> => {
   const url = await instance.database(name, "seeded")
   await run(

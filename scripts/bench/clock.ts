@@ -1,6 +1,6 @@
 /**
- * Test clocks at work: many customers of a daily plan, advanced by up to a year in one go. Once all of them renew at the same
- * instant, and once each at one of its own.
+ * Measures test clocks: many customers of a daily plan, advanced by up to a year in one request. In the first run all renew at the same
+ * instant, in the second each at a different one.
  *
  *   npm run bench:clock -- --customers 1000 --days 365
  */
@@ -18,7 +18,7 @@ const CALLERS = 16
 
 const instance = await startInstance()
 
-/** How long the advance takes where the customers' anchors are so far apart. */
+/** Measures an advance with this distance between the customers' anchors. */
 const advance = async (name: string, apartMs: number): Promise<number> => {
   const url = await instance.database(name)
   const { keys } = await Effect.runPromise(
@@ -65,15 +65,15 @@ const advance = async (name: string, apartMs: number): Promise<number> => {
   return ms
 }
 
-const tell = (how: string, ms: number) =>
+const report = (how: string, ms: number) =>
   console.log(
     `${days} days of a daily plan for ${customers} customers, ${how}: ${seconds(ms)}, ${rate(customers * days, ms)} renewals/s`,
   )
 
 const together = await advance("together", 0)
-tell("all at the same instant", together)
+report("all at the same instant", together)
 const apart = await advance("apart", Math.floor(DAY_MS / customers))
-tell("each at an instant of its own", apart)
-console.log(`Each of its own takes ${(apart / together).toFixed(2)} times as long (aim 1.5).`)
+report("each at a different instant", apart)
+console.log(`Different instants take ${(apart / together).toFixed(2)} times as long (aim 1.5).`)
 instance.stop()
 process.exit(0)

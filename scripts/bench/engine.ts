@@ -1,4 +1,4 @@
-/** The engine alone, without a server. */
+/** Runs the engine alone, without a server. */
 import { Effect, type Redacted } from "effect"
 import { servicesLayer } from "../../src/app/services.ts"
 import { chargeTimers } from "../../src/billing/payments/simulatorCharges.ts"
@@ -6,7 +6,7 @@ import { subscriptionTimers } from "../../src/billing/subscription/timers.ts"
 import { sweep } from "../../src/runtime/fire.ts"
 import { KEYS } from "../server.ts"
 
-/** Makes every renewal that is due, to the end; returns the milliseconds that this took. */
+/** Makes all due renewals; returns the duration in milliseconds. */
 export const renewAll = (url: Redacted.Redacted<string>): Promise<number> =>
   Effect.runPromise(
     Effect.gen(function* () {

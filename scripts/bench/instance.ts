@@ -1,4 +1,4 @@
-/** A private instance for a benchmark: a Postgres of its own, gone afterwards. */
+/** A private instance for a benchmark, with its own Postgres, removed afterwards. */
 import { parseArgs } from "node:util"
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -7,7 +7,7 @@ import { migrate } from "../../src/postgres/migrate.ts"
 import { startTemporaryPostgres } from "../postgres.ts"
 
 export interface Instance {
-  /** A database of that name; a copy of `template` where given. */
+  /** Creates a database with this name; a copy of `template` if given. */
   readonly database: (name: string, template?: string) => Promise<Redacted.Redacted<string>>
   readonly drop: (name: string) => Promise<void>
   readonly stop: () => void
@@ -17,20 +17,20 @@ const run = <A, E>(url: Redacted.Redacted<string>, program: Effect.Effect<A, E, 
   Effect.runPromise(Effect.provide(program, poolLayer(url, 2)))
 
 export const startInstance = async (): Promise<Instance> => {
-  const { url: own, end } = await startTemporaryPostgres("bench")
-  const admin = onDatabase(own, "postgres")
+  const { url: serverUrl, end } = await startTemporaryPostgres("bench")
+  const admin = onDatabase(serverUrl, "postgres")
   const statement = (text: string) =>
     run(
       admin,
       Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(text).unprepared),
     )
   process.once("exit", end)
-  // A process that a signal ends emits no `exit` by itself.
+  // A process that is ended by a signal emits no `exit`.
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1))
   return {
     database: async (name, template) => {
       await statement(`CREATE DATABASE ${name}${template === undefined ? "" : ` TEMPLATE ${template}`}`)
-      const url = onDatabase(own, name)
+      const url = onDatabase(serverUrl, name)
       if (template === undefined) await run(url, migrate)
       return url
     },
@@ -39,7 +39,7 @@ export const startInstance = async (): Promise<Instance> => {
   }
 }
 
-/** Whole numbers from the command line, such as `--due 50000`, and words where a benchmark takes any: `--only locks`. */
+/** Reads whole numbers from the command line, such as `--due 50000`, and words if a benchmark takes any: `--only locks`. */
 export const sizes = <const D extends Readonly<Record<string, number>>, const W extends string = never>(
   defaults: D,
   words: ReadonlyArray<W> = [],

@@ -1,17 +1,17 @@
-/** Hostile clients as the benchmark sees them: what they are to do, and how they are started in a process of their own. */
+/** Starts hostile clients in a separate process, and describes their work. */
 import { type ChildProcess, fork } from "node:child_process"
 import { join } from "node:path"
 
 export interface Client {
-  /** Requests, or beginnings of some, sent in turn. `FRESH` in one becomes a number that no other has. */
+  /** Complete or partial requests, sent in turn. `FRESH` in one becomes a unique number. */
   readonly requests: ReadonlyArray<Buffer>
   readonly connections: number
-  /** Requests a second, of all its connections together; absent: the next one as soon as the last is answered. */
+  /** Requests a second, over all its connections; absent: each request follows the answer to the last one. */
   readonly perSecond?: number
   /**
-   * `asks` reads the answer, and sends the next request on the same connection. `waits` has a connection for each request and
-   * keeps it until the server closes it. `ignores` does so too, but reads nothing after the first bytes of the answer; when
-   * all its connections are open, the oldest gives way.
+   * `asks` reads the answer, and sends the next request on the same connection. `waits` opens a connection for each request and keeps it
+   * until the server closes it. `ignores` does the same, but reads nothing after the first bytes of the answer; when all its connections
+   * are open, it closes the oldest.
    */
   readonly manner: "asks" | "waits" | "ignores"
 }
@@ -28,13 +28,13 @@ export interface Tally {
   readonly ms: number
 }
 
-/** A load that is under way. */
+/** A running load. */
 export interface Running {
-  /** Ends it; returns what came of it. */
+  /** Stops it; returns its results. */
   readonly stop: () => Promise<Tally>
 }
 
-/** As long as the numbers that take its place. */
+/** A placeholder with the length of the numbers that replace it. */
 export const FRESH = "@@fresh-number@@"
 
 interface Request {
@@ -43,11 +43,11 @@ interface Request {
   readonly key?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
-  /** Of a body that is sent in part: as long as it says it is. */
+  /** The declared length of a body that is sent only in part. */
   readonly length?: number
 }
 
-/** The bytes of a request. */
+/** Builds the bytes of a request. */
 export const prepare = ({ method = "GET", path, key, headers = {}, body = "", length }: Request): Buffer => {
   const all = {
     host: "localhost",
@@ -71,15 +71,15 @@ const nextMessage = (child: ChildProcess): Promise<unknown> =>
     })
   })
 
-/** Lets clients loose on the server at `origin`. */
+/** Starts clients against the server at `origin`. */
 export const startClients = async (origin: string, clients: ReadonlyArray<Client>): Promise<Running> => {
   const child = fork(join(import.meta.dirname, "isolation-hostile.ts"), {
     execArgv: ["--disable-warning=ExperimentalWarning"],
     serialization: "advanced",
   })
-  const begun = nextMessage(child)
+  const started = nextMessage(child)
   child.send({ port: Number(new URL(origin).port), clients } satisfies Orders)
-  await begun
+  await started
   return {
     stop: async () => {
       const tally = nextMessage(child)

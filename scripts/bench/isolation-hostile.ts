@@ -1,7 +1,7 @@
 /**
- * Hostile clients, in a process of their own so that whoever measures is not held up by them, and as cheap as they can be,
- * since they work on the same cores as the server: prepared bytes on bare sockets, and of an answer only its status and its
- * length are looked at. Told what to do by the first message; the second ends it, and is answered with what came of it.
+ * Hostile clients run in a separate process, so that they do not delay the measuring process. They use little CPU, since they share the
+ * server's cores: prepared bytes on bare sockets, and only the status and length of an answer are read. The first message has their
+ * work; the second one stops them, and they answer it with the results.
  */
 import { connect, type Socket } from "node:net"
 import { type Client, FRESH, type Orders, type Tally } from "./isolation-clients.ts"
@@ -16,7 +16,7 @@ const count = (status: string): void => {
   answers[status] = (answers[status] ?? 0) + 1
 }
 
-/** What sends the client's requests, one after the other. */
+/** Creates the function that sends the client's requests, one after the other. */
 const createSend = ({ requests }: Client): ((socket: Socket) => void) => {
   const prepared = requests.map((bytes) => ({ bytes, freshAt: bytes.indexOf(FRESH) }))
   let turn = 0
@@ -33,21 +33,21 @@ const createSend = ({ requests }: Client): ((socket: Socket) => void) => {
   }
 }
 
-/** Lets as many go as the client sends in a second; what nobody was there to send is not made up for. */
-const createPace = ({ perSecond }: Client): ((go: () => void) => void) => {
+/** Limits requests to the client's rate; requests that had no free connection in time are skipped. */
+const createPace = ({ perSecond }: Client): ((start: () => void) => void) => {
   if (perSecond === undefined) return setImmediate
   const waiting: Array<() => void> = []
   const startedAt = performance.now()
-  let gone = 0
+  let released = 0
   setInterval(() => {
     const due = Math.floor(((performance.now() - startedAt) / 1000) * perSecond)
-    for (; gone < due && waiting.length > 0; gone++) waiting.shift()!()
-    gone = due
+    for (; released < due && waiting.length > 0; released++) waiting.shift()!()
+    released = due
   }, TICK_MS)
-  return (go) => waiting.push(go)
+  return (start) => waiting.push(start)
 }
 
-/** Calls `answered` with the status of each answer once it has come whole; there is one at a time. */
+/** Calls `answered` with the status of each complete answer; there is one at a time. */
 const readAnswers = (socket: Socket, answered: (status: string) => void): void => {
   let head = ""
   let left: number | undefined
@@ -68,7 +68,7 @@ const readAnswers = (socket: Socket, answered: (status: string) => void): void =
 
 const open = (port: number): Socket => {
   const socket = connect(port, "127.0.0.1")
-  // It closes then, and that is looked at.
+  // After an error the socket closes, and that is handled.
   socket.on("error", () => undefined)
   return socket
 }
@@ -76,7 +76,7 @@ const open = (port: number): Socket => {
 const ask = (port: number, client: Client): void => {
   const pace = createPace(client)
   const send = createSend(client)
-  const begin = () => {
+  const openOne = () => {
     const socket = open(port)
     const next = () => pace(() => (socket.destroyed ? undefined : send(socket)))
     readAnswers(socket, (status) => {
@@ -84,29 +84,29 @@ const ask = (port: number, client: Client): void => {
       next()
     })
     socket.once("connect", next)
-    socket.once("close", () => setTimeout(begin, REOPEN_AFTER_MS))
+    socket.once("close", () => setTimeout(openOne, REOPEN_AFTER_MS))
   }
-  for (let n = 0; n < client.connections; n++) begin()
+  for (let n = 0; n < client.connections; n++) openOne()
 }
 
 const wait = (port: number, client: Client): void => {
   const pace = createPace(client)
   const send = createSend(client)
-  const begin = () =>
+  const openOne = () =>
     pace(() => {
       const socket = open(port)
       readAnswers(socket, count)
       socket.once("connect", () => send(socket))
-      socket.once("close", () => setTimeout(begin, REOPEN_AFTER_MS))
+      socket.once("close", () => setTimeout(openOne, REOPEN_AFTER_MS))
     })
-  for (let n = 0; n < client.connections; n++) begin()
+  for (let n = 0; n < client.connections; n++) openOne()
 }
 
 const ignore = (port: number, client: Client): void => {
   const pace = createPace(client)
   const send = createSend(client)
   const sockets: Array<Socket> = []
-  const begin = () => {
+  const openOne = () => {
     if (sockets.length >= client.connections) sockets.shift()!.destroy()
     const socket = open(port)
     sockets.push(socket)
@@ -115,9 +115,9 @@ const ignore = (port: number, client: Client): void => {
       count(chunk.toString("latin1", 9, 12))
       socket.pause()
     })
-    pace(begin)
+    pace(openOne)
   }
-  pace(begin)
+  pace(openOne)
 }
 
 const MANNERS = { asks: ask, waits: wait, ignores: ignore } as const
@@ -129,7 +129,7 @@ process.once("message", ({ port, clients }: Orders) => {
     const tally: Tally = { sent, answers, ms: performance.now() - startedAt }
     process.send!(tally, () => process.exit(0))
   })
-  process.send!("begun")
+  process.send!("started")
 })
-// Whoever started it is gone.
+// The parent process has ended.
 process.once("disconnect", () => process.exit(0))

@@ -1,5 +1,5 @@
 /**
- * What hostile tenants do: one load for each thing by which one could reach others. A further load is an entry of `loads`.
+ * The loads of hostile tenants: one for each way in which a tenant could affect others. A further load is an entry of `loads`.
  */
 import { setTimeout as sleep } from "node:timers/promises"
 import { Effect, Redacted } from "effect"
@@ -19,39 +19,39 @@ export interface Tenant {
 
 export type Run = <A>(work: Effect.Effect<A, SqlError.SqlError, SqlClient.SqlClient>) => Promise<A>
 
-/** Where a load finds what it is let loose on. */
+/** The targets and helpers of a load. */
 export interface Place {
   readonly origin: string
   readonly quiet: Tenant
   readonly hostile: Tenant
   readonly accomplices: ReadonlyArray<Tenant>
-  /** Runs statements beside the server. */
+  /** Runs statements outside the server. */
   readonly run: Run
   /** POSTs to the sandbox as the hostile tenant; returns the answer's status. */
   readonly post: (path: string, body: object) => Promise<number>
 }
 
 export interface Load {
-  /** For `--only`. */
+  /** Its name for `--only`. */
   readonly name: string
-  /** For the table. */
+  /** Its description in the table. */
   readonly what: string
-  /** What is in the tables before the server starts. */
+  /** Fills the tables before the server starts. */
   readonly seed?: (
     tenants: Pick<Place, "hostile" | "accomplices">,
   ) => Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>
-  /** Starts it; what it returns stops it. */
+  /** Starts it; the result stops it. */
   readonly start: (place: Place) => Promise<Running>
 }
 
-/** What a tenant may send in a second at the production limits. */
+/** The requests a second of a tenant at the production limits. */
 const SANDBOX_RATE = 50
 const LIVE_RATE = 100
 const CLOCKS_START = new Date("2025-01-01T00:00:00Z")
-/** Deleted one after the other: enough of them to be at it while the quiet tenant is measured. */
+/** Deleted one after the other: large enough that deletions run during the whole measurement. */
 const LARGE = { clocks: 4, customersEach: 10_000, eventsEach: 300_000, startAt: CLOCKS_START }
 const DUE_AT_ONCE = 100_000
-/** Time enough to get everything else ready. */
+/** Enough time to prepare everything else. */
 const FALL_DUE_AFTER_MS = 45_000
 const SWEEPING_AFTER_MS = 1_000
 const DAILY = { clocks: 8, customersEach: 50, eventsEach: 0, startAt: CLOCKS_START }
@@ -61,11 +61,11 @@ const ENDPOINTS = 16
 const PLANS = 100
 const CONFIG_BYTES = [245_000, 16_000]
 const EVENT_BYTES = [255_000, 60_000, 15_000]
-/** Events that wait already, as they do after a restart. */
+/** Events that are already waiting, as after a restart. */
 const BACKLOG = 300
 
 const range = (count: number): ReadonlyArray<number> => Array.from({ length: count }, (_, n) => n)
-/** When the renewals that were seeded last are due. */
+/** When the last seeded renewals are due. */
 let dueAt = 0
 
 const countRenewed = (account: string) =>
@@ -76,10 +76,10 @@ const countRenewed = (account: string) =>
     return row!.n
   })
 
-/** Text that takes twice as much memory as it has bytes, for the sake of one letter. */
+/** Text that uses twice as much memory as it has bytes, because of one letter. */
 const filler = (bytes: number) => ({ filler: `₦${"x".repeat(bytes)}` })
 
-/** A client that asks for as much as it may. */
+/** A client that sends as many requests as it may. */
 const asks = (
   requests: ReadonlyArray<Buffer>,
   rest: { readonly connections: number; readonly perSecond?: number },
@@ -89,18 +89,18 @@ const asks = (
   ...rest,
 })
 
-/** What a load begins with must have come about, or it would be less of a load than it says. */
+/** Checks that the preparation of a load succeeded, so that the load is complete. */
 const created = async (status: Promise<number>): Promise<void> => {
   if ((await status) !== 201) throw new Error(`not created, but ${await status}`)
 }
 
-/** The largest of `sizes` that the service takes in this place. */
-const largestTaken = async (
+/** Returns the largest of `sizes` that the service accepts here. */
+const largestAccepted = async (
   sizes: ReadonlyArray<number>,
   post: (bytes: number) => Promise<number>,
 ): Promise<number> => {
   for (const bytes of sizes) if ((await post(bytes)) === 201) return bytes
-  throw new Error("not even the smallest is taken")
+  throw new Error("even the smallest size is refused")
 }
 
 const createCustomer = (key: string, metadata: object) =>
@@ -114,7 +114,7 @@ const createCustomer = (key: string, metadata: object) =>
 
 const trigger = (bytes: number) => ({ type: "charge.failed", overrides: filler(bytes) })
 
-/** Appends events of an account all at once. */
+/** Appends events of an account in one transaction. */
 const append = (account_id: string, count: number, bytes: number) => {
   const event = { account_id, livemode: false, type: "charge.failed", previous: {}, test_clock_id: null } as const
   return Effect.flatMap(SqlClient.SqlClient, (sql) =>
@@ -153,7 +153,7 @@ export const loads: ReadonlyArray<Load> = [
         const url = `${receiver.origin}/${n % 2 === 0 ? "slow" : "hang"}`
         await created(post("/webhook-endpoints", { url, enabled_events: ["*"] }))
       }
-      const bytes = await largestTaken(EVENT_BYTES, (size) => post("/test/events/trigger", trigger(size)))
+      const bytes = await largestAccepted(EVENT_BYTES, (size) => post("/test/events/trigger", trigger(size)))
       await run(append(hostile.id, BACKLOG, bytes))
       const request = prepare({
         method: "POST",
@@ -182,7 +182,7 @@ export const loads: ReadonlyArray<Load> = [
           billing_cycle: "monthly",
           service_config: filler(bytes),
         })
-      const bytes = await largestTaken(CONFIG_BYTES, create)
+      const bytes = await largestAccepted(CONFIG_BYTES, create)
       for (const _ of range(PLANS - 1)) await created(create(bytes))
       const request = prepare({ path: "/sandbox/v1/plans?limit=100", key: hostile.keys.sk_test })
       return startClients(origin, [
@@ -228,7 +228,7 @@ export const loads: ReadonlyArray<Load> = [
   },
   {
     name: "lists",
-    what: "M1: four tenants list 100,000 customers and events by what is nowhere",
+    what: "M1: four tenants list 100,000 customers and events by values that do not exist",
     seed: ({ hostile, accomplices }) =>
       Effect.forEach([hostile, ...accomplices], ({ id }) => seedLists(id, LISTED_ROWS), { discard: true }),
     start: ({ origin, hostile, accomplices }) => {
@@ -274,11 +274,11 @@ export const loads: ReadonlyArray<Load> = [
     },
     start: async ({ hostile, run }) => {
       await sleep(Math.max(0, dueAt - Date.now()) + SWEEPING_AFTER_MS)
-      const begun = performance.now()
+      const startedAt = performance.now()
       return {
         stop: async () => {
           const sent = await run(countRenewed(hostile.id))
-          return { sent, answers: { renewed: sent }, ms: performance.now() - begun }
+          return { sent, answers: { renewed: sent }, ms: performance.now() - startedAt }
         },
       }
     },
@@ -305,7 +305,7 @@ export const loads: ReadonlyArray<Load> = [
   },
   {
     name: "idempotency",
-    what: "M8: POSTs with fresh Idempotency-Keys, beside 200,000 records that are over",
+    what: "M8: POSTs with fresh Idempotency-Keys, with 200,000 expired records",
     seed: ({ hostile }) => seedExpired(hostile.id, EXPIRED_ROWS),
     start: ({ origin, hostile: { keys } }) => {
       const metadata = Object.fromEntries(range(20).map((n) => [`key${n}`, "x".repeat(500)]))

@@ -1,14 +1,14 @@
-/** The quiet tenant: a few reads and writes a second, whatever the others do, each timed from the moment it was due. */
+/** The quiet tenant sends a few reads and writes a second, at fixed times. Each is timed from the moment it was due. */
 import { setTimeout as sleep } from "node:timers/promises"
 import { Agent, request } from "undici"
 
 const READS_PER_SECOND = 20
 const WRITES_PER_SECOND = 10
-/** So that the two do not fall on the same instant. */
+/** Keeps reads and writes from being sent at the same instant. */
 const WRITES_LATER_MS = 25
-/** Fewer than an account may have under way at once, so that it never stands in its own way. */
+/** Fewer than an account's limit of concurrent requests, so that the tenant never limits itself. */
 const CONNECTIONS = 40
-/** What has no answer so long after the last one was due, gets none. */
+/** A request without an answer this long after the last one was due counts as unanswered. */
 const GRACE_MS = 5_000
 
 /** A tenant's secret keys. */
@@ -18,7 +18,7 @@ export interface Keys {
 }
 
 export interface Latency {
-  /** Milliseconds; Infinity where a request was refused or got no answer. */
+  /** Milliseconds; Infinity if a request was refused or got no answer. */
   readonly median: number
   readonly p99: number
 }
@@ -40,7 +40,7 @@ export const BODY = JSON.stringify({
 const percentile = (values: ReadonlyArray<number>, part: number): number =>
   [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))]!
 
-/** Sends one request; returns its status, with its body where that is asked for. */
+/** Sends one request; returns its status and body. */
 export const send = async (
   agent: Agent,
   origin: string,
@@ -61,7 +61,7 @@ export const send = async (
 
 export const createAgent = (): Agent => new Agent({ connections: CONNECTIONS })
 
-/** The path of a new live customer of the tenant, to be read. */
+/** Creates a live customer of the tenant; returns its path, to be read. */
 export const createRead = async (agent: Agent, origin: string, { sk_live }: Keys): Promise<string> => {
   const { status, text } = await send(agent, origin, sk_live, "/v1/customers", BODY)
   if (status !== 201) throw new Error(`No customer: ${text}`)
@@ -69,8 +69,8 @@ export const createRead = async (agent: Agent, origin: string, { sk_live }: Keys
 }
 
 /**
- * Reads in live and writes in the sandbox, so that each has its rate limit to itself: what waited while the server stood
- * still is sent at once when it goes on.
+ * Measures reads in live and writes in the sandbox, so that each has its own rate limit: after the server was blocked, all waiting requests
+ * are sent together.
  */
 export const measure = async (
   agent: Agent,

@@ -1,4 +1,4 @@
-/** What hostile tenants have in their tables before they begin: each table by one statement. */
+/** The data of hostile tenants before a load starts: one statement per table. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
@@ -15,7 +15,7 @@ export const clockId = (n: number): string => `clock_${String(n).padStart(26, "0
 export const firstSubscription = (clock: number, { customersEach }: Pick<Clocks, "customersEach">): string =>
   `sub_${String((clock - 1) * customersEach + 1).padStart(26, "0")}`
 
-/** Clocks, each with customers that have a subscription to a daily plan, and with events. */
+/** Inserts clocks, each with customers that have a subscription to a daily plan, and with events. */
 export const seedClocks = Effect.fnUntraced(function* (
   account: string,
   { clocks, customersEach, eventsEach, startAt }: Clocks,
@@ -56,7 +56,7 @@ export const seedClocks = Effect.fnUntraced(function* (
       FROM ${onClocks(eventsEach)}`
 })
 
-/** Customers with e-mail addresses and metadata, and events over a year. */
+/** Inserts customers with e-mail addresses and metadata, and events over a year. */
 export const seedLists = Effect.fnUntraced(function* (account: string, rows: number) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
@@ -70,7 +70,7 @@ export const seedLists = Effect.fnUntraced(function* (account: string, rows: num
     FROM generate_series(1, ${rows}::int) n`
 })
 
-/** Answers to idempotent requests that are over a day old. */
+/** Inserts answers to idempotent requests that are over a day old. */
 export const seedExpired = Effect.fnUntraced(function* (account: string, rows: number) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`

@@ -1,6 +1,6 @@
 /**
- * What a quiet tenant notices of hostile ones: its latency alone, and beside each load of isolation-loads.ts, as a Markdown
- * table. Each load has a database and a server of its own. Exit code 1 when a load misses the aim.
+ * Measures how hostile tenants affect a quiet tenant: its latency alone, and during each load of isolation-loads.ts, as a Markdown table. Each
+ * load has a new database and server. Exit code 1 if a load misses the aim.
  *
  *   npm run bench:isolation -- --seconds 10 --only validation
  */
@@ -19,11 +19,11 @@ const { seconds, only } = sizes({ seconds: 10 }, ["only"])
 const chosen = only === undefined ? loads : loads.filter(({ name }) => name === only)
 if (chosen.length === 0) throw new Error(`--only takes one of ${loads.map(({ name }) => name).join(", ")}.`)
 
-/** At the median, beside any load: so many times what it takes alone, and so much more. */
+/** The aim for the median during any load: this many times the median alone, plus this much. */
 const AIM_TIMES = 3
 const AIM_MORE_MS = 20
 
-/** The limits of production; callbacks are checked against a secret. */
+/** The limits of production, and a secret that callbacks are checked against. */
 const SETTINGS = {
   RATE_LIMIT_LIVE: "100",
   RATE_LIMIT_SANDBOX: "50",
@@ -38,21 +38,21 @@ const SETTINGS = {
 }
 
 const ACCOMPLICES = 3
-/** Tenants that warm the server up: each within its own limits. */
+/** How many tenants warm up the server, each within its own limits. */
 const WARMING = 10
 const WARMING_REQUESTS = 40
-/** A call that begins a load takes no longer, unless the server stands still. */
+/** A call that starts a load takes no longer, unless the server is blocked. */
 const CALL_LIMIT_MS = 30_000
 const LOOK_AT_MEMORY_EVERY_MS = 100
 
 interface Row {
   readonly what: string
   readonly quiet: Quiet
-  /** Undefined beside nothing. */
+  /** Undefined without a load. */
   readonly tally: Tally | undefined
-  /** Megabytes, at the highest; undefined where the system does not say. */
+  /** The maximum in megabytes; undefined if the system does not report it. */
   readonly memory: number | undefined
-  /** What went wrong beside being slow, such as that the server ended. */
+  /** A fault other than slowness, such as the end of the server. */
   readonly fault: string | undefined
 }
 
@@ -73,12 +73,12 @@ const createTenants = Effect.all({
   warming: Effect.all(Array.from({ length: WARMING }, () => createTenant)),
 })
 
-/** As if it had been there for long: nothing is left to be vacuumed or written out while the quiet tenant is measured. */
+/** Makes the database look old: nothing is left to vacuum or write out during the measurement. */
 const settle = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   Effect.andThen(sql`VACUUM (ANALYZE)`.unprepared, sql`CHECKPOINT`.unprepared),
 )
 
-/** Looks at how much of a process is in memory, until it is stopped; returns the most, in megabytes. */
+/** Measures the memory of a process until it is stopped; returns the maximum, in megabytes. */
 const watchMemory = (pid: number): (() => number | undefined) => {
   let most: number | undefined
   const timer = setInterval(async () => {
@@ -112,7 +112,7 @@ const createPost = (origin: string): Place["post"] => {
 
 const hasEnded = ({ process: { exitCode, signalCode } }: Server): boolean => exitCode !== null || signalCode !== null
 
-/** The first requests of a process take longer than all others. */
+/** Sends the first requests of a process, which take longer than all others. */
 const warmUp = async (agent: ReturnType<typeof createAgent>, origin: string): Promise<void> => {
   await Promise.all(
     tenants.warming.map(async ({ keys }) => {
@@ -125,13 +125,13 @@ const warmUp = async (agent: ReturnType<typeof createAgent>, origin: string): Pr
   )
 }
 
-const NOBODY: Quiet = {
+const NO_ANSWERS: Quiet = {
   read: { median: Number.POSITIVE_INFINITY, p99: Number.POSITIVE_INFINITY },
   write: { median: Number.POSITIVE_INFINITY, p99: Number.POSITIVE_INFINITY },
   failed: {},
 }
 
-/** Measures the quiet tenant beside a load, or alone, on a database and a server that are gone afterwards. */
+/** Measures the quiet tenant during a load, or alone, on a new database and server. */
 const measureBeside = async (load: Load | undefined, name: string): Promise<Row> => {
   const what = load?.what ?? "alone"
   say(`${name} …`)
@@ -142,7 +142,7 @@ const measureBeside = async (load: Load | undefined, name: string): Promise<Row>
   const memory = watchMemory(server.process.pid!)
   const agent = createAgent()
   let running: Running | undefined
-  let quiet = NOBODY
+  let quiet = NO_ANSWERS
   let fault: string | undefined
   try {
     const { origin } = server
@@ -151,8 +151,8 @@ const measureBeside = async (load: Load | undefined, name: string): Promise<Row>
     running = await load?.start({ origin, ...tenants, run: (work) => run(url, work), post: createPost(origin) })
     quiet = await measure(agent, origin, tenants.quiet.keys, readPath, seconds)
   } catch (error) {
-    // What the load is begun with fails too where the server ends or stands still.
-    fault = `it could not begin: ${error instanceof Error ? error.message : error}`
+    // The preparation of the load also fails if the server ends or is blocked.
+    fault = `it could not start: ${error instanceof Error ? error.message : error}`
   }
   const tally = await running?.stop()
   if (hasEnded(server)) fault = "the server ended"
@@ -183,9 +183,9 @@ interface Alone {
   readonly write: number
 }
 
-const holds = (median: number, alone: number): boolean => median <= AIM_TIMES * alone + AIM_MORE_MS
+const isWithinAim = (median: number, alone: number): boolean => median <= AIM_TIMES * alone + AIM_MORE_MS
 const meetsAim = ({ quiet, fault }: Row, alone: Alone): boolean =>
-  fault === undefined && holds(quiet.read.median, alone.read) && holds(quiet.write.median, alone.write)
+  fault === undefined && isWithinAim(quiet.read.median, alone.read) && isWithinAim(quiet.write.median, alone.write)
 
 const shownLatency = ({ median, p99 }: Latency, alone: number): ReadonlyArray<string> => [
   shownMs(median),
@@ -196,7 +196,7 @@ const shownLatency = ({ median, p99 }: Latency, alone: number): ReadonlyArray<st
 const shownAim = (row: Row, alone: Alone): string => {
   if (row.fault !== undefined) return `missed: ${row.fault}`
   if (row.tally === undefined) return "–"
-  return meetsAim(row, alone) ? "holds" : "missed"
+  return meetsAim(row, alone) ? "met" : "missed"
 }
 
 const shownRow = (row: Row, alone: Alone): string =>
@@ -229,7 +229,7 @@ const first = await measureBeside(undefined, "alone")
 const beside: Array<Row> = []
 for (const load of chosen) beside.push(await measureBeside(load, load.name))
 const last = await measureBeside(undefined, "alone_again")
-/** The better of the two: whatever else the machine did makes the aim no easier. */
+/** The better of the two: other work of the machine must not make the aim easier. */
 const alone: Alone = {
   read: Math.min(first.quiet.read.median, last.quiet.read.median),
   write: Math.min(first.quiet.write.median, last.quiet.write.median),
@@ -240,7 +240,7 @@ for (const row of [first, ...beside, { ...last, what: "alone again" }]) console.
 const missed = beside.filter((row) => !meetsAim(row, alone))
 console.log(
   `\n${seconds} s each. Aim: at most ${AIM_TIMES} × alone + ${AIM_MORE_MS} ms at the median, that is ${shownMs(AIM_TIMES * alone.read + AIM_MORE_MS)} ms for a read and ${shownMs(AIM_TIMES * alone.write + AIM_MORE_MS)} ms for a write: ${beside.length - missed.length} of ${beside.length} loads are within it.
-Everything shares the same cores: server, Postgres, the quiet tenant's client and the hostile ones, which send prepared bytes from a process of their own.`,
+Everything shares the same cores: server, Postgres, the quiet tenant's client and the hostile ones, which send prepared bytes from a separate process.`,
 )
 instance.stop()
 process.exit(missed.length === 0 ? 0 : 1)

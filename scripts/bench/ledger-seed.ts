@@ -1,8 +1,8 @@
-/** Books as years of business would have filled them: subscriptions, their bills, charges, entries and schedules. */
+/** Fills books with years of business: subscriptions, their bills, charges, entries and schedules. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Statements that fill a table have all the time and the plans that they need. */
+/** Removes time limits and allows all query plans, for statements that fill a table. */
 const unbounded = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql`
@@ -10,7 +10,7 @@ const unbounded = Effect.flatMap(
       set_config('enable_mergejoin', 'on', false), set_config('synchronous_commit', 'off', false)`,
 )
 
-/** Does `work` on one connection, whose triggers and foreign keys are off: what it writes is right by construction. */
+/** Runs `work` on one connection without triggers and foreign keys: its rows are correct by construction. */
 export const filling = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     sql.withTransaction(
@@ -28,7 +28,7 @@ const accountWithPlans = Effect.fnUntraced(function* (account: string, plans: nu
     FROM generate_series(1, ${plans}::int) n`
 })
 
-/** Customers with a subscription each, begun on the days of the month that came `months` before the current one. */
+/** Inserts customers with a subscription each, started on the days of the month `months` before the current one. */
 const subscribers = Effect.fnUntraced(function* (account: string, count: number, plans: number, months: number) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
@@ -46,8 +46,8 @@ const subscribers = Effect.fnUntraced(function* (account: string, count: number,
 })
 
 /**
- * Books of an account with `count` subscribers over `months` months: a bill a month, of which one in twenty is owed first and paid a
- * day later, each with units; its schedule. About 3 lines a bill. IDs are in order of time, as ours are.
+ * Inserts the books of an account with `count` subscribers over `months` months: a bill a month, each with units and a schedule. One in twenty
+ * bills is first owed and paid a day later. About 3 lines a bill. IDs are in order of time, like real ones.
  */
 export const seedBooks = Effect.fnUntraced(function* (account: string, count: number, plans: number, months: number) {
   const sql = yield* SqlClient.SqlClient
@@ -80,7 +80,7 @@ export const seedBooks = Effect.fnUntraced(function* (account: string, count: nu
   yield* sql`INSERT INTO revenue_book (account_id, livemode, id) VALUES (${account}, true, 'wall')`
 })
 
-/** Subscribers whose period is under way, and nothing else: what recognition reads for one day. */
+/** Inserts subscribers in the middle of a period, and nothing else: the data that recognition reads for one day. */
 export const seedStanding = Effect.fnUntraced(function* (account: string, count: number, plans: number) {
   const sql = yield* SqlClient.SqlClient
   yield* accountWithPlans(account, plans)

@@ -1,10 +1,10 @@
 /**
- * The books: entries a second through our path against plain multi-row inserts of the same rows; recognising one day of many
- * standing subscriptions; and every view for one account's month, at many lines, as the role that reads them.
+ * Measures the books: entries a second through our path against plain multi-row inserts of the same rows; recognising one day of many active
+ * subscriptions; and every view for one account's month, over many lines, as the role that reads them.
  *
  *   npm run bench:ledger -- --entries 50000 --standing 1000000 --lines 10000000
  *
- * `--plans-of-views 1` prints the plan of each view's query, as it was carried out, below its time.
+ * `--plans-of-views 1` prints the executed plan of each view's query below its time.
  */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -37,7 +37,7 @@ const {
   "plans-of-views": 0,
 })
 const BATCH = 500
-/** The largest account's part of all lines; the others share the rest. */
+/** The largest account's share of all lines; the others have the rest. */
 const LARGEST = 0.5
 const OTHERS = 9
 
@@ -79,7 +79,7 @@ const made = Array.from(
   }),
 )
 
-/** Ours: a transaction for each batch, as renewals make them. */
+/** Our path: a transaction for each batch, like renewals. */
 const throughOurs = (url: Redacted.Redacted<string>) =>
   run(
     url,
@@ -92,7 +92,7 @@ const throughOurs = (url: Redacted.Redacted<string>) =>
     ),
   )
 
-/** The same rows by `INSERT … VALUES` of many rows, into tables without triggers and foreign keys, by the usual client. */
+/** Inserts the same rows by `INSERT … VALUES` of many rows, into tables without triggers and foreign keys, with the usual client. */
 const throughPlain = async (url: Redacted.Redacted<string>) => {
   const client = new pg.Client({ connectionString: Redacted.value(url) })
   await client.connect()
@@ -221,7 +221,7 @@ const recognition = async () => {
   await instance.drop("recognition")
 }
 
-/** What is asked of each view: one account's month, or how it stands. */
+/** The queries of each view: one account's month, or its current state. */
 const questions = (month: string): Readonly<Record<string, string>> => ({
   trial_balance: "SELECT * FROM finance.trial_balance",
   trial_balance_at: `SELECT * FROM finance.trial_balance_at('${month}-28')`,
@@ -247,7 +247,7 @@ const questions = (month: string): Readonly<Record<string, string>> => ({
   invariants: "SELECT * FROM finance.invariants",
 })
 
-/** The steps that were carried out, and by which conditions indexes were looked through. */
+/** Returns the executed steps, with the index conditions. */
 const steps = (lines: ReadonlyArray<string>): ReadonlyArray<string> => {
   let isDone = true
   return lines.filter((line) => {
@@ -257,7 +257,7 @@ const steps = (lines: ReadonlyArray<string>): ReadonlyArray<string> => {
   })
 }
 
-/** How Postgres carries a question out, indented. */
+/** Returns the executed plan of a query, indented. */
 const planOf = async (client: pg.Client, question: string): Promise<string> => {
   const { rows } = await client.query<{ "QUERY PLAN": string }>(
     `EXPLAIN (ANALYZE, COSTS OFF, BUFFERS OFF, SUMMARY OFF) ${question}`,
@@ -269,7 +269,7 @@ const planOf = async (client: pg.Client, question: string): Promise<string> => {
 
 const views = async () => {
   const url = await instance.database("views")
-  // Three lines a bill and a tenth of one for those that are late.
+  // Three lines a bill, plus a tenth of a line for the late ones.
   const bills = lines / 3.1
   const largest = Math.round((bills * LARGEST) / months)
   const small = Math.round((bills * (1 - LARGEST)) / months / OTHERS)
@@ -287,7 +287,7 @@ const views = async () => {
   const closing = await timed(() =>
     run(
       url,
-      closeThrough(new Date(Date.now() - 62 * 86_400_000).toISOString().slice(0, 7), "Made up for the benchmark"),
+      closeThrough(new Date(Date.now() - 62 * 86_400_000).toISOString().slice(0, 7), "Generated for the benchmark"),
     ),
   )
   await run(

@@ -1,25 +1,25 @@
-/** Requests as fast as they are answered, by clients that wait for each answer. */
+/** Sends requests as fast as they are answered, from clients that wait for each answer. */
 import autocannon from "autocannon"
 
 export interface Load {
-  /** Where requests go, unless they say it themselves. */
+  /** The URL of requests without their own path. */
   readonly url: string
   readonly key: string
   readonly method: "GET" | "POST"
-  /** Sent in turns by each client, of which each begins with another. */
+  /** The requests that each client sends in turn, each starting at a different one. */
   readonly requests?: ReadonlyArray<{ readonly path?: string; readonly body?: string }>
   readonly connections: number
   readonly seconds: number
 }
 
-/** Milliseconds that half, and 99 %, of the requests took at most. */
+/** The rate, and the maximum milliseconds of half, and of 99 %, of the requests. */
 export interface Loaded {
   readonly perSecond: number
   readonly p50: number
   readonly p99: number
 }
 
-/** Fails where a request is refused, or not answered. */
+/** Runs a load. Fails if a request is refused or not answered. */
 export const load = async ({ url, key, method, requests, connections, seconds }: Load): Promise<Loaded> => {
   let clients = 0
   const inTurns = (all: NonNullable<Load["requests"]>) => ({

@@ -1,6 +1,6 @@
 /**
- * The shape in which users come: many merchants, one request at a time each, live, an Idempotency-Key on every POST. Requests a second,
- * against bare node:http with one INSERT for the same clients in the same run.
+ * Measures the typical load of users: many merchants, each with one request at a time, live, with an Idempotency-Key on every POST. Compares
+ * requests a second with bare node:http with one INSERT, for the same clients in the same run.
  *
  *   npm run bench:merchants -- --merchants 24 --seconds 8
  */
@@ -115,7 +115,7 @@ const clientOf = (one: Case, merchant: Merchant, run: number): Client => ({
       method: "POST",
       path: `${one.environment === "live" ? "" : "/sandbox"}/v1${one.path(buyer)}`,
       key: merchant.keys[one.environment],
-      // A key that an earlier run has used is replayed.
+      // A unique key per run: a key of an earlier run would be replayed.
       headers: { "idempotency-key": `${run}-${FRESH}` },
       body: JSON.stringify(one.body(buyer, merchant)),
     }),

@@ -1,4 +1,4 @@
-/** Live accounts whose subscriptions are all due, with payment methods that their rail has saved. */
+/** Creates live accounts whose subscriptions are all due, with payment methods saved at their rail. */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { methodPlace } from "../../src/billing/payment_method/paymentMethods.ts"
@@ -19,10 +19,10 @@ const METHOD = {
 
 const numbered = (prefix: string, n: number): string => `${prefix}_${String(n).padStart(26, "0")}`
 
-/** Numbers of customers and subscriptions go on from one account to the next: IDs are nobody else's. */
+/** The last number used: customers and subscriptions of all accounts have different IDs. */
 let last = 0
 
-/** One account with `due` subscriptions that are due now; returns its ID. `secretKey` is what its rail is called with. */
+/** Creates one account with `due` subscriptions that are due now; returns its ID. `secretKey` is the key for its rail. */
 export const seedDue = (rail: RailName, due: number, secretKey: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient

@@ -1,6 +1,6 @@
 /**
- * What benchmarks charge at: says of every charge that it succeeded, in Paystack's or Flutterwave's words, after DELAY_MS. With
- * a secret key that ends in `hang` it takes HANG_MS for every call.
+ * The rail of the benchmarks: reports every charge as succeeded after DELAY_MS, in the format of Paystack or Flutterwave. If the secret key
+ * ends in `hang`, every call takes HANG_MS.
  */
 import { createServer } from "node:http"
 
@@ -9,13 +9,13 @@ const hangMs = Number(process.env.HANG_MS)
 
 let number = 1_000_000
 
-interface Asked {
+interface ChargeRequest {
   readonly reference?: string
   readonly tx_ref?: string
   readonly amount?: number
 }
 
-const answerTo = (path: string, { reference, tx_ref, amount }: Asked): object =>
+const answerTo = (path: string, { reference, tx_ref, amount }: ChargeRequest): object =>
   path.startsWith("/v3/")
     ? {
         status: "success",
@@ -47,5 +47,5 @@ server.listen(0, "127.0.0.1", () => {
   process.stdout.write(`Live: http://127.0.0.1:${(server.address() as { port: number }).port}/v1\n`)
 })
 
-// Gone with whoever started it.
+// The parent process has ended.
 process.once("disconnect", () => process.exit(0))

@@ -1,6 +1,6 @@
 /**
- * Renewals per second through a rail of the outside world that takes 200 ms for each answer, against what 20 calls at a time
- * allow (decision P11); and what a rail that takes 30 s, with many renewals waiting for it, costs everybody else.
+ * Measures renewals per second through an external rail that takes 200 ms for each answer, compared with the limit of 20 concurrent calls
+ * (decision P11); and how a rail that takes 30 s, with many renewals waiting for it, slows other renewals down.
  *
  *   npm run bench:rails -- --renewals 2000 --due 20000 --waiting 20000
  */
@@ -12,7 +12,7 @@ import { type Server, startServer } from "../server.ts"
 import { median, sizes, startInstance } from "./instance.ts"
 import { seedDue } from "./rails-seed.ts"
 
-/** `renewals` through a rail, `due` by the simulator, `waiting` for the rail that takes its time. */
+/** `renewals` through a rail, `due` by the simulator, `waiting` for the slow rail. */
 const { renewals, due, waiting, accounts, rounds } = sizes({
   renewals: 2_000,
   due: 20_000,
@@ -22,10 +22,10 @@ const { renewals, due, waiting, accounts, rounds } = sizes({
 })
 
 const DELAY_MS = 200
-/** As long as a call may take: it is given up just then. */
+/** The time limit of a call: it is given up just then. */
 const HANG_MS = 30_000
-const CALLS_AT_ONCE = 20
-const BOUND = CALLS_AT_ONCE / (DELAY_MS / 1000)
+const CONCURRENT_CALLS = 20
+const BOUND = CONCURRENT_CALLS / (DELAY_MS / 1000)
 const LOOK_EVERY_MS = 100
 
 const instance = await startInstance()
@@ -40,7 +40,7 @@ const run = <A, E>(url: Redacted.Redacted<string>, program: Effect.Effect<A, E, 
 const serve = (url: Redacted.Redacted<string>): Promise<Server> =>
   startServer({ DATABASE_URL: Redacted.value(url), PAYSTACK_URL: standIn.origin, FLUTTERWAVE_URL: standIn.origin })
 
-/** Accounts whose subscriptions are due, and how many of those there are. */
+/** Accounts with due subscriptions, and the number of these. */
 interface Group {
   readonly ids: ReadonlyArray<string>
   readonly due: number
@@ -66,7 +66,7 @@ await run(
   seeded,
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    // Each run makes due what it is about.
+    // Each run makes its own renewals due.
     yield* sql`UPDATE timer SET due_at = due_at + interval '1 year'`
     yield* sql`ANALYZE`.unprepared
   }),
@@ -96,7 +96,7 @@ const waitingIn = (url: Redacted.Redacted<string>) =>
     }),
   )
 
-/** How many of a group have renewed, and in how long. */
+/** Reads how many of a group have renewed, and in what time. */
 const renewed = (url: Redacted.Redacted<string>, { ids }: Group) =>
   run(
     url,
@@ -109,7 +109,7 @@ const renewed = (url: Redacted.Redacted<string>, { ids }: Group) =>
     }),
   )
 
-/** The renewals of the rail that hangs are committed, and wait; a database to copy. */
+/** Creates a database to copy, in which the renewals of the slow rail are committed and waiting. */
 const withWaiting = async (name: string): Promise<void> => {
   const url = await instance.database(name, "seeded")
   await makeDue(url, hanging)
@@ -122,7 +122,7 @@ const withWaiting = async (name: string): Promise<void> => {
   )
 }
 
-/** Renewals a second of a group in a copy of a database. `alone`: nothing waits for a rail any more. */
+/** Measures renewals a second of a group in a copy of a database. `alone`: no call waits for a rail. */
 const rateOf = async (name: string, template: string, group: Group, alone: boolean): Promise<number> => {
   const url = await instance.database(name, template)
   if (alone)
@@ -138,7 +138,7 @@ const rateOf = async (name: string, template: string, group: Group, alone: boole
   const server = await serve(url)
   await eventually(async () => (await renewed(url, group)).n === group.due)
   const { ms } = await renewed(url, group)
-  if (!alone && (await waitingIn(url)) < hanging.due / 2) throw new Error("The rail that hangs did not hang.")
+  if (!alone && (await waitingIn(url)) < hanging.due / 2) throw new Error("The slow rail was not slow.")
   await server.kill()
   await instance.drop(name)
   return (group.due / ms) * 1000
@@ -162,7 +162,7 @@ const bySimulator = await measured("simulator", simulator, rounds)
 const throughFlutterwave = await measured("flutterwave", flutterwave, 1)
 
 console.log(
-  `Paystack at ${DELAY_MS} ms      ${throughPaystack.toFixed(1).padStart(8)} renewals/s   ${(throughPaystack / BOUND).toFixed(2)} of the ${BOUND} that ${CALLS_AT_ONCE} calls allow, ${(throughPaystack / bySimulator.alone).toFixed(3)} of the simulator's`,
+  `Paystack at ${DELAY_MS} ms      ${throughPaystack.toFixed(1).padStart(8)} renewals/s   ${(throughPaystack / BOUND).toFixed(2)} of the ${BOUND} that ${CONCURRENT_CALLS} calls allow, ${(throughPaystack / bySimulator.alone).toFixed(3)} of the simulator's`,
 )
 const line = (what: string, { alone, beside }: { readonly alone: number; readonly beside: number }) =>
   console.log(

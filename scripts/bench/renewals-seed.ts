@@ -3,17 +3,17 @@ import { SqlClient } from "effect/sql"
 import { idBefore } from "../../src/base/ids.ts"
 import { DAY_MS } from "../../src/base/time.ts"
 
-/** By default an account of its own, and what is due has been so since midnight. */
-interface Where {
+/** The default is a separate account with renewals due since midnight. */
+interface Options {
   readonly account?: string
   readonly dueAt?: number
 }
 
-/** Subscriptions as the service would have made them: the first `due` are due at one instant, the others within the month. */
+/** Inserts subscriptions like those of the service: the first `due` are due at one instant, the others within the month. */
 export const seed = (
   due: number,
   standing: number,
-  { account = "acct_bench", dueAt = new Date().setUTCHours(0, 0, 0, 0) }: Where = {},
+  { account = "acct_bench", dueAt = new Date().setUTCHours(0, 0, 0, 0) }: Options = {},
 ) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -44,12 +44,12 @@ export const seed = (
     yield* sql`ANALYZE`.unprepared
   })
 
-/** What years of renewals have left in the tables: so many paid charges, with three journal rows and two events each, which are recorded as of the last month. */
+/** Inserts the data of years of renewals: paid charges, with three journal rows and two events each, recorded in the last month. */
 export const seedPast = (charges: number, subscriptions: number, account = "acct_bench") =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     if (charges === 0) return
-    // What an ID begins with that was made so many days ago.
+    // The first characters of IDs made this many days ago.
     const idsByDay = `ARRAY[${Array.from({ length: 28 }, (_, day) => `'${idBefore("event", Date.now() - (day + 1) * DAY_MS)}'`).join()}]`
     const nth = sql`lpad(n::text, 25, '0')`
     const past = sql`
@@ -58,11 +58,11 @@ export const seedPast = (charges: number, subscriptions: number, account = "acct
       FROM generate_series(1, ${charges}::int) n`
     yield* sql.withTransaction(
       Effect.gen(function* () {
-        // Rows that nobody checks: they are as the service writes them.
+        // Skips all checks: the rows are like those of the service.
         yield* sql`SET LOCAL session_replication_role = replica`.unprepared
         yield* sql`SET LOCAL synchronous_commit = off`.unprepared
         yield* sql`SET LOCAL statement_timeout = 0`.unprepared
-        // Indexes are made at the end, in a go.
+        // Indexes are created at the end, each in one step.
         yield* sql`SET LOCAL maintenance_work_mem = '1GB'`.unprepared
         const indexes = yield* sql<{ name: string; definition: string }>`
           SELECT indexrelid::regclass::text AS name, pg_get_indexdef(indexrelid) AS definition

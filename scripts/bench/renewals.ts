@@ -1,6 +1,6 @@
 /**
- * Renewals per second, end to end: many subscriptions fall due at once among many standing by. Against the same writes
- * by hand: row at a time on 16 connections, and set-based on 2.
+ * Measures renewals per second, end to end: many subscriptions fall due together, among many that are not due. Compares with the same writes
+ * in plain SQL: row at a time on 16 connections, and set-based on 2.
  *
  *   npm run bench:renewals -- --due 50000 --standing 200000
  */
@@ -13,8 +13,8 @@ import { rowAtATime, setBased } from "./renewals-reference.ts"
 import { seed, seedPast } from "./renewals-seed.ts"
 
 /**
- * `--references 0` leaves the references out: to compare the engine with itself at other sizes. `--past` are paid charges of former
- * years, with three journal rows and two events each.
+ * `--references 0` skips the references, to compare the engine with itself at other sizes. `--past` is the number of old paid charges, with
+ * three journal rows and two events each.
  */
 const { due, standing, past, rounds, references } = sizes({
   due: 50_000,
@@ -24,7 +24,7 @@ const { due, standing, past, rounds, references } = sizes({
   references: 1,
 })
 
-/** Those of the past are older. */
+/** Counts the new renewals; the seeded ones are older. */
 const renewed = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{
@@ -62,15 +62,15 @@ await Effect.runPromise(
 )
 console.log(`${due} due among ${standing} standing by, ${past} charges of the past`)
 
-/** Milliseconds of the engine, and of the set-based reference at once after it: a machine is not as fast at all times. */
+/** Milliseconds of the engine, and of the set-based reference right after it: a machine's speed changes over time. */
 const pairs: Array<{ readonly own: number; readonly sets: number }> = []
 for (let round = 0; round < rounds; round++) {
-  let own = 0
+  let engineMs = 0
   await timed(instance, `engine_${round}`, async (url) => {
-    own = await renewAll(url)
+    engineMs = await renewAll(url)
   })
   const sets = references === 0 ? 0 : await timed(instance, `sets_${round}`, (url) => setBased(url, 2))
-  pairs.push({ own, sets })
+  pairs.push({ own: engineMs, sets })
 }
 const line = (name: string, ms: number, times = "") =>
   console.log(`${name.padEnd(29)} ${seconds(ms)}  ${rate(due, ms)} renewals/s  ${times}`)

@@ -1,7 +1,7 @@
 /**
- * The API's own main write: POST /subscriptions with a first payment; a charge by hand, a report of units and a plain POST beside it.
- * Requests a second with many connections and with one, and the CPU that one request takes alone in Node and in Postgres; against
- * bare node:http with one INSERT in the same run.
+ * Measures the API's main writes: POST /subscriptions with a first payment; a charge by request, a report of units and a plain POST. Reports
+ * requests a second with many connections and with one, and the CPU of one request alone in Node and in Postgres; compared with bare
+ * node:http with one INSERT in the same run.
  *
  *   npm run bench:subscriptions -- --seconds 8 --connections 32
  */
@@ -17,7 +17,7 @@ import { load } from "./load.ts"
 
 const { seconds, connections, rounds, customers } = sizes({ seconds: 8, connections: 32, rounds: 3, customers: 200 })
 const WARM_UP_SECONDS = 3
-/** Requests one after the other, whose CPU is measured: the median of so many windows of so many. */
+/** The CPU of sequential requests is measured: the median of this many windows of this many requests. */
 const WINDOWS = 9
 const ALONE = 100
 
@@ -37,7 +37,7 @@ const made = async (path: string, body: object): Promise<string> => {
   return answer.data.id
 }
 const plan = await made("/plans", { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly" })
-/** A customer, and a subscription of its own. */
+/** A customer with a subscription. */
 interface Buyer {
   readonly customer: string
   readonly subscription: string
@@ -84,7 +84,7 @@ const post = (origin: string, requests: Requests, time: number, many = connectio
 const PREFIX = "/sandbox/v1"
 const REFERENCE: Requests = [{ path: `${PREFIX}/customers`, body: CUSTOMER }]
 
-/** The process that started another one. */
+/** Returns the parent of a process. */
 const parentOf = (pid: number): number =>
   Number(
     readFileSync(`/proc/${pid}/stat`, "utf8")
@@ -92,7 +92,7 @@ const parentOf = (pid: number): number =>
       .split(" ")[1],
   )
 
-/** CPU that a process and its threads have taken so far, in milliseconds. */
+/** The CPU time of a process and its threads so far, in milliseconds. */
 const cpuOf = (pid: number): number =>
   readdirSync(`/proc/${pid}/task`)
     .map((task) => Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, "utf8").split(" ")[0]) / 1e6)
@@ -104,7 +104,7 @@ const postmaster = await run(
   ),
 )
 
-/** Of Postgres and its processes, each by its number, but for those that vacuum. */
+/** The CPU time of Postgres's processes, by process number, without autovacuum. */
 const cpuOfPostgres = (): ReadonlyMap<number, number> => {
   const isCounted = (pid: number): boolean =>
     pid === postmaster ||
@@ -116,14 +116,14 @@ const cpuOfPostgres = (): ReadonlyMap<number, number> => {
       try {
         return isCounted(pid) ? [[pid, cpuOf(pid)]] : []
       } catch {
-        // It has ended meanwhile.
+        // The process has ended meanwhile.
         return []
       }
     }),
   )
 }
 
-/** What they have taken since, in milliseconds; one that ended meanwhile is not known any more. */
+/** The CPU time used since, in milliseconds; processes that have ended meanwhile are not counted. */
 const spent = (before: ReadonlyMap<number, number>, after: ReadonlyMap<number, number>): number =>
   [...after].reduce((sum, [pid, ms]) => sum + ms - (before.get(pid) ?? 0), 0)
 
@@ -136,7 +136,7 @@ for (const { name, path, body } of CASES) {
     const reference = await post(bare.origin, REFERENCE, seconds)
     pairs.push([own.perSecond, reference.perSecond, own.p99])
   }
-  // What the load has written is tidied up before, not beside: that may take longer than what is measured.
+  // Vacuums before the measurement, since vacuuming may take longer than the measured requests.
   await run(Effect.flatMap(SqlClient.SqlClient, (sql) => sql`VACUUM (ANALYZE)`.unprepared))
   const alone = await post(ours.origin, requests, seconds, 1)
   const windows: Array<readonly [number, number]> = []

@@ -1,6 +1,6 @@
 /**
- * What a shop sees of its instalment plans, at many plans: GET /provider-savings/summary of each period, the list of products
- * and pages of the list of plans, over HTTP; against one plan's GET, and against the bare sums as one statement.
+ * Measures a shop's view of its instalment plans, with many plans: GET /provider-savings/summary of each period, the list of products and
+ * pages of the list of plans, over HTTP; compared with the GET of one plan, and with the bare sums as one statement.
  *
  *   npm run bench:summary -- --plans 100000
  */
@@ -20,22 +20,22 @@ const url = await instance.database("summary")
 const run = <A, E>(program: Effect.Effect<A, E, SqlClient.SqlClient>): Promise<A> =>
   Effect.runPromise(Effect.provide(program, poolLayer(url, 2)))
 
-/** Plans of a year, begun within the last 90 days, with as many payments as there were months for; in every state. */
+/** Inserts plans of a year, started within the last 90 days, with a payment for each month so far; in every state. */
 const seed = (account: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const mine = sql`${account}::text, false`
+    const tenant = sql`${account}::text, false`
     yield* sql`
       INSERT INTO instalment_product (account_id, livemode, id, name, price_kobo, cycle_months, mode, allowed_frequencies, slots_total, slots_used, late_fee_kobo, refund_window_days, is_active, views, created_at, updated_at)
-      SELECT ${mine}, 'prd_' || lpad(n::text, 26, '0'), 'Product ' || n, 24000000, 12, 'fixed', ARRAY['monthly'], NULL, 0, 50000, 7, true, 0, now(), now() FROM generate_series(0, ${products}::int - 1) n`
+      SELECT ${tenant}, 'prd_' || lpad(n::text, 26, '0'), 'Product ' || n, 24000000, 12, 'fixed', ARRAY['monthly'], NULL, 0, 50000, 7, true, 0, now(), now() FROM generate_series(0, ${products}::int - 1) n`
     yield* sql`
       INSERT INTO customer (account_id, livemode, id, name, email, metadata, created_at)
-      SELECT ${mine}, 'cus_' || lpad(n::text, 26, '0'), 'Buyer ' || n, 'buyer@example.com', '{}', now() FROM generate_series(1, ${plans}::int) n`
+      SELECT ${tenant}, 'cus_' || lpad(n::text, 26, '0'), 'Buyer ' || n, 'buyer@example.com', '{}', now() FROM generate_series(1, ${plans}::int) n`
     yield* sql`ALTER TABLE instalment_plan DISABLE TRIGGER USER`
     yield* sql`
       INSERT INTO instalment_plan (account_id, livemode, id, product_id, product_name, customer_id, token_hash, state, status, version, mode, frequency, target_kobo, late_fee_kobo, refund_window_days,
         instalments, deadline_at, paid_kobo, fees_paid_kobo, pending_fee_kobo, missed_kobo, payments, reminded_at, completed_at, shipped_at, delivered_at, refund_window_ends_at, cancelled_at, created_at)
-      SELECT ${mine}, 'SB-' || lpad(n::text, 10, '0'), 'prd_' || lpad((n % ${products}::int)::text, 26, '0'), 'Product', 'cus_' || lpad(n::text, 26, '0'), 'hash ' || n, status, status, 4, 'fixed', 'monthly', 24000000, 50000, 7,
+      SELECT ${tenant}, 'SB-' || lpad(n::text, 10, '0'), 'prd_' || lpad((n % ${products}::int)::text, 26, '0'), 'Product', 'cus_' || lpad(n::text, 26, '0'), 'hash ' || n, status, status, 4, 'fixed', 'monthly', 24000000, 50000, 7,
         (SELECT jsonb_agg(jsonb_build_object('dueAt', extract(epoch FROM at) * 1000 + k * 2592000000, 'amountKobo', 2000000, 'status', CASE WHEN k < ${payments}::int THEN 'paid' ELSE 'scheduled' END, 'paidAt', NULL)) FROM generate_series(0, 11) k),
         at + interval '1 year', CASE WHEN whole THEN 24000000 ELSE ${payments}::int * 2000000 END, 0, 0, CASE WHEN status = 'overdue' THEN 2000000 ELSE 0 END, ${payments}::int, at,
         CASE WHEN whole THEN at END, CASE WHEN status IN ('shipped', 'delivered') THEN at END, CASE WHEN status = 'delivered' THEN at END, CASE WHEN status = 'delivered' THEN at END,
@@ -48,7 +48,7 @@ const seed = (account: string) =>
     yield* sql`
       INSERT INTO charge (account_id, livemode, id, customer_id, attempt_number, amount_kobo, currency, lines, purpose, hosted, payment_method_named, page_id, rail, metadata, created_at, sent_at, asks, not_found, state, status, version,
         will_retry, refund_due, contradictions, paid_at)
-      SELECT ${mine}, 'chg_' || lpad((n * ${payments}::int + k)::text, 26, '0'), 'cus_' || lpad(n::text, 26, '0'), 1, 2000000, 'NGN', '[]', 'instalment', false, false, 'SB-' || lpad(n::text, 10, '0'), 'simulator', '{}',
+      SELECT ${tenant}, 'chg_' || lpad((n * ${payments}::int + k)::text, 26, '0'), 'cus_' || lpad(n::text, 26, '0'), 1, 2000000, 'NGN', '[]', 'instalment', false, false, 'SB-' || lpad(n::text, 10, '0'), 'simulator', '{}',
         at, at, 0, 0, 'succeeded', 'succeeded', 1, false, false, '[]', at
       FROM generate_series(1, ${plans}::int) n, generate_series(0, ${payments}::int - 1) k, LATERAL (SELECT now() - ((n * 7 + k * 31) % 90) * interval '1 day' AS at) t`
     yield* sql`VACUUM ANALYZE`.unprepared

@@ -1,6 +1,6 @@
 /**
- * What benchmarks deliver to: answers 200 at once, `/slow` after a while, `/hang` never; `/count` says how many arrived and when
- * the last did.
+ * The webhook receiver of the benchmarks: answers 200 immediately, `/slow` after a while, `/hang` never; `/count` returns how many arrived and
+ * when the last one did.
  */
 import { createServer } from "node:http"
 

@@ -1,6 +1,6 @@
 /**
- * Webhook deliveries per second to a receiver on this machine, against a bare loop of the same signed POSTs at the same
- * concurrency; and how long deliveries take while a dead endpoint has a long backlog.
+ * Measures webhook deliveries per second to a receiver on this machine, compared with a bare loop of the same signed POSTs at the same
+ * concurrency; and the latency of deliveries while a dead endpoint has a long backlog.
  *
  *   npm run bench:webhooks -- --events 20000 --endpoints 20 --backlog 200000
  */
@@ -21,9 +21,9 @@ import { rate, sizes, startInstance } from "./instance.ts"
 
 const { events, endpoints, backlog, timed } = sizes({ events: 20_000, endpoints: 20, backlog: 200_000, timed: 200 })
 
-/** As many tries of an endpoint as the engine has under way. */
-const AT_ONCE = 16
-const APPENDED_AT_ONCE = 1_000
+/** The engine's concurrency for one endpoint. */
+const CONCURRENCY = 16
+const APPEND_BATCH = 1_000
 const LOOK_EVERY_MS = 20
 const TIMED_EVERY_MS = 50
 
@@ -46,7 +46,7 @@ const services = Layer.merge(
   Sender.layer({ allowLoopback: true, dnsServers: [] }),
 )
 
-/** An account of its own with one endpoint at `path`. */
+/** Creates an account with one endpoint at `path`. */
 const addEndpoint = (path: string) =>
   Effect.gen(function* () {
     const { account } = yield* createAccount({ businessName: "Bench" })
@@ -65,7 +65,7 @@ const append = (tenant: { account_id: string; livemode: boolean }, from: number,
     Array.from({ length: count }, (_, n) => ({
       ...tenant,
       type: "charge.failed",
-      // Each of an object of its own: nothing waits for anything.
+      // Each event has a different object: no delivery waits for another.
       object: { ...charge, id: `chg_${from + n}` },
       previous: {},
       test_clock_id: null,
@@ -75,8 +75,8 @@ const append = (tenant: { account_id: string; livemode: boolean }, from: number,
 
 const appendMany = (tenant: { account_id: string; livemode: boolean }, total: number) =>
   Effect.gen(function* () {
-    for (let from = 0; from < total; from += APPENDED_AT_ONCE)
-      yield* append(tenant, from, Math.min(APPENDED_AT_ONCE, total - from))
+    for (let from = 0; from < total; from += APPEND_BATCH)
+      yield* append(tenant, from, Math.min(APPEND_BATCH, total - from))
   })
 
 interface Counted {
@@ -85,7 +85,7 @@ interface Counted {
   readonly arrivals: Readonly<Record<string, number>>
 }
 
-/** Arrivals since it was last asked. */
+/** The arrivals since the last call. */
 const counted = Effect.promise(async () => (await (await request(`${receiver.origin}/count`)).body.json()) as Counted)
 
 const arrivedSince = (total: number) =>
@@ -114,10 +114,10 @@ const engine = Effect.gen(function* () {
   return rate(each * endpoints, lastAt - before)
 }).pipe(Effect.scoped)
 
-/** Every try waits only for the one before it in its place; nothing is read and nothing is kept. */
+/** A bare loop: each request waits only for the one before it in its slot; no result is read or stored. */
 const bare = Effect.promise(async () => {
   const secret = Redacted.make("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=")
-  const agent = new Agent({ connections: AT_ONCE * endpoints })
+  const agent = new Agent({ connections: CONCURRENCY * endpoints })
   const body = JSON.stringify(
     renderEvent({
       livemode: false,
@@ -140,7 +140,7 @@ const bare = Effect.promise(async () => {
       await answer.body.dump()
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE * endpoints }, place))
+  await Promise.all(Array.from({ length: CONCURRENCY * endpoints }, place))
   const ms = performance.now() - before
   await agent.close()
   return rate(events, ms)
@@ -149,7 +149,7 @@ const bare = Effect.promise(async () => {
 const percentile = (values: ReadonlyArray<number>, part: number): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length * part)]!
 
-/** How long deliveries take from the commit of their event, one event at a time. */
+/** Measures the time from an event's commit to its delivery, one event at a time. */
 const latencies = (tenant: { account_id: string; livemode: boolean }) =>
   Effect.gen(function* () {
     const sent = new Map<string, number>()

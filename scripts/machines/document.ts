@@ -45,12 +45,12 @@ const label = (transition: AnyTransitionDefinition): string => {
   return `${words}${guard}`.trim()
 }
 
-/** The events that a transition emits, those on entering its target among them, for the table beside the diagram. */
+/** The events that a transition emits, including those on entering its target, for the table beside the diagram. */
 const emitted = (transition: AnyTransitionDefinition): string =>
   [...transition.actions, ...(transition.target ?? []).flatMap((target) => target.entry)]
     .map((action) => {
       if (typeof action !== "object" || action.type !== "emit") return undefined
-      // Which event an emission is of does not depend on when it is made; what it shows does.
+      // The type of an emitted event does not depend on the context, only its content does.
       const { params } = action as { params?: Emission | ((at: object) => Emission) }
       return typeof params === "function" ? params({}).type : params?.type
     })
@@ -94,7 +94,7 @@ const table = (machine: AnyStateMachine): string => {
   const rows = walk(machine.root).flatMap((node) =>
     transitionsOf(node).map((transition) => {
       const target = (transition.target ?? []).map((state) => state.path.join(".")).join(", ")
-      return `| ${node.path.join(".") || "any"} | ${label(transition) || "at once"} | ${target || "unchanged"} | ${emitted(transition)} |`
+      return `| ${node.path.join(".") || "any"} | ${label(transition) || "immediately"} | ${target || "unchanged"} | ${emitted(transition)} |`
     }),
   )
   return ["| from | on | to | events |", "| --- | --- | --- | --- |", ...rows].join("\n")

@@ -1,4 +1,4 @@
-/** Every endpoint, and every route that needs no key. */
+/** Lists every endpoint of the API, and every public route (no key needed). */
 
 import { chargeEndpoints } from "../billing/charge/http.ts"
 import { clockEndpoints } from "../billing/clock/http.ts"

@@ -1,4 +1,4 @@
-/** Every kind of actor that is journalled, and how its machine began: for replays. */
+/** Lists every kind of actor that has a journal, with the input that created its machine. Replays use it. */
 import type { CreateEvent } from "../../machines/decide.ts"
 import type { instalmentMachine } from "../../machines/instalment.ts"
 import type { nudgeMachine } from "../../machines/nudge.ts"
@@ -15,7 +15,7 @@ import { endpointLifecycle } from "../outbound/webhook/endpoint.ts"
 import { type Replayable, replayable } from "../runtime/replay.ts"
 
 export const replayables: ReadonlyArray<Replayable> = [
-  // The event that creates a subscription, an instalment plan, or a nudge, carries the machine's input.
+  // The create event of a subscription, an instalment plan or a nudge carries the machine's input.
   replayable(subscriptionLifecycle, (_, first) => first as CreateEvent<typeof subscriptionMachine>),
   replayable(chargeLifecycle, (row) => ({ at: row.sent_at })),
   replayable(refundLifecycle, (row) => ({ at: row.created_at })),

@@ -1,4 +1,4 @@
-/** Objects of every kind by their IDs, as the API shows them: what ID fields expand to, and what test events are about. */
+/** Reads objects of every kind by ID, rendered as in the API. `expand` and test events use them. */
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { type IdKind, isPlanCode, kindOf } from "../base/ids.ts"
@@ -17,7 +17,7 @@ import type { Expanders } from "../http/expand.ts"
 import { nudges, renderNudge } from "../outbound/nudge/nudge.ts"
 import { endpoints, renderEndpoint } from "../outbound/webhook/endpoint.ts"
 
-/** An object as the API shows it, and the clock that its events belong to. */
+/** An object as the API shows it, and the test clock of its events. */
 export interface Found {
   readonly object: Json
   readonly testClockId: string | null
@@ -28,7 +28,7 @@ type Find = (
   ids: ReadonlyArray<string>,
 ) => Effect.Effect<ReadonlyMap<string, Found>, SqlError.SqlError, SqlClient.SqlClient>
 
-/** How the objects of a table are found. */
+/** Builds the look-up of a table's objects. */
 const findIn =
   <Row extends Ref>(
     table: Pick<Table<Row>, "find">,
@@ -59,7 +59,7 @@ const FIND: Partial<Readonly<Record<IdKind, Find>>> &
   subscription: findIn(subscriptions, onClock, each(renderSubscription)),
   charge: findIn(charges, onClock, each(renderCharge)),
   unit_record: findIn(unitRecords, onClock, each(renderUnitRecord)),
-  // What is not its merchant's own request shows no token.
+  // The token is shown only in the response to the merchant's own request.
   checkout_session: findIn(
     sessions,
     onClock,
@@ -72,23 +72,23 @@ const FIND: Partial<Readonly<Record<IdKind, Find>>> &
 
 const findInstalmentPlans = findIn(instalmentPlans, onClock, each(renderInstalmentPlan))
 
-/** The object with this ID, of whatever kind it is; undefined where there is none. */
+/** Returns the object with this ID, of any kind; undefined if there is none. */
 export const findObject = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   const kind = kindOf(id)
   const find = isPlanCode(id) ? findInstalmentPlans : kind === undefined ? undefined : FIND[kind]
   return find === undefined ? undefined : (yield* find(tenant, [id])).get(id)
 })
 
-const shown =
+const objectsOf =
   (find: Find): Expanders[string]["find"] =>
   (tenant, ids) =>
     Effect.map(find(tenant, ids), (found) => new Map([...found].map(([id, { object }]) => [id, object])))
 
-/** What ID fields expand to, with the scope by which it is read; test clocks are in none (decision B7). */
+/** The ID fields that can be expanded, each with the scope that it needs. Test clocks need none (decision B7). */
 export const expanders: Expanders = {
-  customer: { scope: "customers", find: shown(FIND.customer) },
-  plan: { scope: "plans", find: shown(FIND.plan) },
-  subscription: { scope: "subscriptions", find: shown(FIND.subscription) },
-  latest_charge: { scope: "charges", find: shown(FIND.charge) },
-  test_clock: { scope: undefined, find: shown(FIND.test_clock) },
+  customer: { scope: "customers", find: objectsOf(FIND.customer) },
+  plan: { scope: "plans", find: objectsOf(FIND.plan) },
+  subscription: { scope: "subscriptions", find: objectsOf(FIND.subscription) },
+  latest_charge: { scope: "charges", find: objectsOf(FIND.charge) },
+  test_clock: { scope: undefined, find: objectsOf(FIND.test_clock) },
 }

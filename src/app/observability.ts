@@ -1,6 +1,6 @@
 /**
- * What an operator sees of a process: structured logs, traces and metrics by OTLP where an endpoint is set, and metrics in
- * Prometheus' format on a port of their own.
+ * Logs, traces and metrics of a process: structured logs, OTLP export if an endpoint is configured, and Prometheus metrics on a
+ * separate port.
  */
 import { createServer } from "node:http"
 import { Effect, Layer, Logger, Metric, References } from "effect"
@@ -12,7 +12,7 @@ import { cannotListen } from "../http/listener.ts"
 
 const SERVICE = "recurring-billing"
 
-/** Logs as JSON on standard error, one line each; traces, metrics and logs by OTLP as well where that is set. */
+/** Logs to standard error, one line each, as JSON or logfmt. Also exports traces, metrics and logs by OTLP if that is configured. */
 export const observabilityLayer = ({ logLevel, logFormat, otlpEndpoint }: Observability) => {
   const json = Logger.withConsoleError(Logger.formatJson)
   const loggers = Logger.layer([logFormat === "json" ? json : Logger.withConsoleError(Logger.formatLogFmt)])
@@ -30,25 +30,27 @@ export const observabilityLayer = ({ logLevel, logFormat, otlpEndpoint }: Observ
 const overdueTimers = Metric.gauge("billing_timers_overdue", {
   description: "Wall-clock timers that are due and have not fired",
 })
-const timerLag = Metric.gauge("billing_timer_lag_seconds", { description: "How long the oldest of them has been due" })
+const timerLag = Metric.gauge("billing_timer_lag_seconds", { description: "How long the oldest timer is overdue" })
 const pendingCharges = Metric.gauge("billing_charges_pending", {
-  description: "Charges that a rail has not decided, on the wall clock",
+  description: "Pending charges on the wall clock: the rail has no result yet",
 })
-const oldestPending = Metric.gauge("billing_charge_pending_seconds", { description: "How old the oldest of them is" })
+const oldestPending = Metric.gauge("billing_charge_pending_seconds", {
+  description: "Age of the oldest pending charge",
+})
 const waitingCalls = Metric.gauge("billing_rail_calls_waiting", {
-  description: "Calls to rails of the outside world that are not answered yet",
+  description: "Calls to external rails without an answer yet",
 })
-const oldestCall = Metric.gauge("billing_rail_call_waiting_seconds", { description: "How old the oldest of them is" })
+const oldestCall = Metric.gauge("billing_rail_call_waiting_seconds", { description: "Age of the oldest such call" })
 const unsentEmails = Metric.gauge("billing_owner_emails_waiting", { description: "E-mails to account owners not sent" })
-const unsentNudges = Metric.gauge("billing_nudges_waiting", { description: "Nudges that no messenger has taken yet" })
+const unsentNudges = Metric.gauge("billing_nudges_waiting", { description: "Nudges that no messenger accepted yet" })
 const failingEndpoints = Metric.gauge("billing_webhook_endpoints_failing", {
-  description: "Webhook endpoints whose last try failed",
+  description: "Webhook endpoints whose last delivery attempt failed",
 })
 const exceptions = Metric.gauge("billing_reconciliation_exceptions", {
-  description: "What rails said that does not fit our books",
+  description: "Answers of rails that do not match the ledger",
 })
 
-interface Standing {
+interface DatabaseGauges {
   readonly overdue: number
   readonly lag: number
   readonly pending: number
@@ -61,10 +63,10 @@ interface Standing {
   readonly exceptions: number
 }
 
-/** Looks at what only the database knows; each question is answered from an index. */
-const look = Effect.gen(function* () {
+/** Reads the gauges that only the database knows. Each subquery uses an index. */
+const readGauges = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<Standing>`
+  const [row] = yield* sql<DatabaseGauges>`
     SELECT t.n AS overdue, coalesce(extract(epoch FROM now() - t.oldest), 0)::float8 AS lag,
       c.n AS pending, coalesce(extract(epoch FROM now() - c.oldest), 0)::float8 AS oldest,
       q.n AS calls, greatest(coalesce(extract(epoch FROM now() - q.oldest), 0), 0)::float8 AS oldest_call,
@@ -89,11 +91,11 @@ const look = Effect.gen(function* () {
   yield* Metric.update(exceptions, row!.exceptions)
 })
 
-/** Serves `GET /metrics` on a port of its own until the scope closes. The address must not be reachable from outside. */
+/** Serves `GET /metrics` on a separate port until the scope closes. The address must not be reachable from outside. */
 export const serveMetrics = Effect.fn("metrics.serve")(function* (port: number, host: string) {
   const context = yield* Effect.context<SqlClient.SqlClient>()
   const scrape = Effect.andThen(
-    look.pipe(Effect.catchCause((cause) => Effect.logWarning("metrics of the database", cause))),
+    readGauges.pipe(Effect.catchCause((cause) => Effect.logWarning("cannot read the database metrics", cause))),
     PrometheusMetrics.format(),
   )
   const server = createServer((request, response) => {

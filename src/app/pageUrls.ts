@@ -1,4 +1,4 @@
-/** Where the pages of checkout sessions, instalment plans and payment links are. */
+/** Builds the URLs of the pages of checkout sessions, instalment plans and payment links. */
 import { Effect, Layer } from "effect"
 import { isId, isPlanCode } from "../base/ids.ts"
 import { CheckoutLinks } from "../buying/checkout/CheckoutLinks.ts"

@@ -1,4 +1,4 @@
-/** Everything that works on the database, as one layer. */
+/** One layer of all services that use the database. */
 import { Effect, Layer, type Redacted } from "effect"
 import type { QuietHours } from "../../machines/reminders.ts"
 import { Cell, DEFAULT_CELL } from "../base/cell.ts"
@@ -33,7 +33,7 @@ import { Keys } from "../security/key/Keys.ts"
 import { SharedSecrets } from "../security/secret/SharedSecrets.ts"
 import { Vault } from "../security/secret/Vault.ts"
 
-/** What the nouns ask of each other against the direction of their imports. */
+/** The ports: services that a lower folder declares and a higher folder implements. */
 const ports = methodUsersLayer.pipe(
   Layer.provideMerge(Payments.layer),
   Layer.provideMerge(
@@ -49,7 +49,7 @@ const ports = methodUsersLayer.pipe(
   ),
 )
 
-/** What all that runs here has in common. */
+/** Settings that all services of this process share. */
 export interface ServiceSettings {
   readonly cell: string
   readonly quietHours: QuietHours | null
@@ -62,13 +62,13 @@ export const houseRules = ({ cell, messaging, vatBps }: Config): ServiceSettings
   vatBps,
 })
 
-const NO_RULES: ServiceSettings = { cell: DEFAULT_CELL, quietHours: null, vatBps: 0 }
+const DEFAULT_SETTINGS: ServiceSettings = { cell: DEFAULT_CELL, quietHours: null, vatBps: 0 }
 
-/** `encryptionKeys`: newest first. */
+/** Builds all services on the database at `url`. `encryptionKeys`: newest first. */
 export const servicesLayer = (
   url: Redacted.Redacted<string>,
   encryptionKeys: ReadonlyArray<EncryptionKey>,
-  { cell, quietHours, vatBps }: ServiceSettings = NO_RULES,
+  { cell, quietHours, vatBps }: ServiceSettings = DEFAULT_SETTINGS,
 ) =>
   ports.pipe(
     Layer.provideMerge(

@@ -1,6 +1,6 @@
 /**
- * The cell of a process (decision O1): what it makes says so in its first two characters, so that a stock proxy can send a
- * request to where its account lives by the text of the request alone.
+ * The cell of a process (decision O1). API keys and link tokens begin with the two characters of the cell that made them, so that a stock proxy can route a request to
+ * the cell of its account by the text of the request alone.
  */
 import { createHash } from "node:crypto"
 import { Context } from "effect"
@@ -10,12 +10,12 @@ export const DEFAULT_CELL = "00"
 /** Two base62 characters. */
 export const isCell = (text: string): boolean => /^[0-9A-Za-z]{2}$/.test(text)
 
-/** Which one it is. */
-export const Cell = Context.Reference<string>("billing/cell/Cell", { defaultValue: () => DEFAULT_CELL })
+/** The cell of this process. */
+export const Cell = Context.Reference<string>("billing/base/Cell", { defaultValue: () => DEFAULT_CELL })
 
 export const CELL_LENGTH = 2
 export const TAG_LENGTH = 8
 
-/** What links that a cell made of an account have in common: a proxy tells those of an account that has moved by it. Base64url. */
+/** The tag that all links of one account made in one cell share. A proxy recognises links of a moved account by it. Base64url. */
 export const tagOf = (cell: string, account: string): string =>
   createHash("sha256").update(`${cell} ${account}`).digest("base64url").slice(0, TAG_LENGTH)

@@ -1,15 +1,15 @@
-/** Folders of ours. */
+/** Creating folders. */
 import { existsSync, mkdirSync } from "node:fs"
 import { dirname } from "node:path"
 
-/** Makes a folder, and those above it. Node's `recursive` never ends where a parent answers that it is not there itself, as /proc does. */
+/** Creates a folder and its parents. Node's `recursive` loops forever if a parent reports that it does not exist, as /proc does. */
 export const makeFolder = (path: string): void => {
   if (existsSync(path)) return
   makeFolder(dirname(path))
   try {
     mkdirSync(path, { mode: 0o755 })
   } catch (error) {
-    // Another process was faster.
+    // Another process created it first.
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error
   }
 }

@@ -28,7 +28,7 @@ export const PREFIXES = {
   rail_credential: "rcr",
   rail_exception: "rex",
   instalment_product: "prd",
-  /** A charge that only saves a payment method, which the API does not show. */
+  /** A charge that only saves a payment method. The API does not show it. */
   verification: "cvr",
 } as const
 
@@ -53,8 +53,8 @@ const random16 = (): number => {
 
 const MAX_SEQUENCE = 0x3ffffff
 
-/** The next place in the order of IDs: a millisecond, and a number within it. */
-const nextPlace = (): void => {
+/** Advances to the next position in the order of IDs: a millisecond and a number within it. */
+const advance = (): void => {
   const now = currentTime()
   if (now > lastMs) {
     lastMs = now
@@ -68,13 +68,13 @@ const nextPlace = (): void => {
 /** Two characters for each ten bits. */
 const PAIRS = Array.from({ length: 1 << 10 }, (_, bits) => ALPHABET[bits >> 5]! + ALPHABET[bits & 31]!)
 
-/** Of the lowest ten bits; what is above them, and behind a point, does not count. */
+/** The two characters of the lowest ten bits; higher bits and fractions are ignored. */
 const pair = (bits: number): string => PAIRS[bits & 0x3ff]!
 
 let timeAt = -1
 let timeText = ""
 
-/** 10 characters: those of the time, 48 bits behind two zeros. */
+/** The 10 characters of the time: 48 bits after two zero bits. */
 const timeCharacters = (ms: number): string => {
   if (ms !== timeAt) {
     timeAt = ms
@@ -86,7 +86,7 @@ const timeCharacters = (ms: number): string => {
 const VERSION = 7
 const VARIANT = 2
 
-/** 26 characters of a UUIDv7: 48 bits of time, version, 26 bits of sequence, variant, 48 random bits, `order` in their first 32. */
+/** The 26 characters of a UUIDv7: 48 bits of time, version, 26 bits of sequence, variant, 48 random bits (`order` is the first 32). */
 const uuidv7Base32 = (
   time: number,
   sequence: number,
@@ -103,30 +103,30 @@ const uuidv7Base32 = (
   pair(((order & 0xf) << 6) | (last >> 10)) +
   pair(last)
 
-/** A window of a test clock's time that is being gone through: what is made in it is numbered in the order of that time. */
+/** A window of a test clock's time that is being processed. IDs made in it sort in the order of that time. */
 export interface IdWindow {
-  /** On the clock. */
+  /** In the clock's time. */
   readonly fromAt: number
-  /** On the wall clock, when it was opened: the time that its IDs begin with. */
+  /** When it was opened, by the wall clock: its IDs begin with this time. */
   readonly openedAt: number
 }
 
-/** A window is shorter: it has the numbers of two milliseconds, one for each of its own. */
+/** Every window is shorter: it uses the numbers of two milliseconds, one for each millisecond of its own. */
 const MAX_WINDOW_MS = 2 * MAX_SEQUENCE
 
-/** Whoever goes through a window: of a process's several runs over one clock, none closes another's. */
+/** The run that processes a window: with several runs over one clock in a process, no run closes the window of another. */
 type Holder = object
 
 interface Numbering extends IdWindow {
   readonly holder: Holder
-  /** The place of the newest ID. */
+  /** The order of the newest ID. */
   order: number
 }
 
-/** The windows of clocks that this process moves, by clock. */
+/** The open windows of this process, by clock. */
 const windows = new Map<string, Numbering>()
 
-/** A window's IDs are made by whole processes one after the other: no process makes more in a millisecond. */
+/** Processes make the IDs of a window one after the other; no process makes more in a millisecond. */
 const ORDERS_A_MS = 128
 const MAX_ORDER = 2 ** 32 - 1
 
@@ -137,8 +137,8 @@ const reserve = (openedAt: number): void => {
 }
 
 /**
- * When a window that opens now says that it was opened: later than every ID of this process and than the window `before`, and earlier
- * than what is to come.
+ * Returns the `openedAt` of a window that opens now: later than every ID of this process and than the window `before`, and earlier than
+ * all IDs still to come.
  */
 export const opensAt = (before: number | null): number => {
   const openedAt = Math.max(currentTime(), lastMs + 1, (before ?? 0) + 3)
@@ -146,10 +146,10 @@ export const opensAt = (before: number | null): number => {
   return openedAt
 }
 
-/** From now on {@link newId} numbers what is made on the clock by the clock's time. */
+/** Opens a window: {@link newId} now orders IDs on this clock by the clock's time. */
 export const openWindow = (clockId: string, holder: Holder, { fromAt, openedAt }: IdWindow): void => {
-  const known = windows.get(clockId)
-  if (known?.holder === holder && known.openedAt === openedAt) return
+  const current = windows.get(clockId)
+  if (current?.holder === holder && current.openedAt === openedAt) return
   reserve(openedAt)
   windows.set(clockId, { fromAt, openedAt, holder, order: 0 })
 }
@@ -158,14 +158,14 @@ export const closeWindow = (clockId: string, holder: Holder): void => {
   if (windows.get(clockId)?.holder === holder) windows.delete(clockId)
 }
 
-/** Whatever an ID's order may follow: the clock that it is made on, and when by that. */
+/** What decides the order of an ID on a test clock: the clock and the time on it. */
 export interface Made {
   readonly test_clock_id: string | null
   readonly at: number
 }
 
-/** The place of an ID within a window: by the clock's time, then by when it is made, whichever process makes it. */
-const placeIn = (window: Numbering, at: number): string => {
+/** The ID text within a window: ordered by the clock's time, then by when it is made, across processes. */
+const idInWindow = (window: Numbering, at: number): string => {
   const place = Math.min(Math.max(at - window.fromAt, 0), MAX_WINDOW_MS - 1)
   const since = (currentTime() - window.openedAt) * ORDERS_A_MS
   window.order = Math.min(Math.max(window.order + 1, since), MAX_ORDER)
@@ -173,17 +173,17 @@ const placeIn = (window: Numbering, at: number): string => {
 }
 
 /**
- * A fresh ID. Later IDs of one process sort after earlier ones; those of what is `made` on a test clock that moves, in the order
- * of its time.
+ * Creates a new ID. Later IDs of one process sort after earlier ones. IDs of objects `made` on a moving test clock sort in the order of
+ * the clock's time.
  */
 export const newId = (kind: IdKind, made?: Made): string => {
   const window = made === undefined || made.test_clock_id === null ? undefined : windows.get(made.test_clock_id)
-  if (window !== undefined) return `${PREFIXES[kind]}_${placeIn(window, made!.at)}`
-  nextPlace()
+  if (window !== undefined) return `${PREFIXES[kind]}_${idInWindow(window, made!.at)}`
+  advance()
   return `${PREFIXES[kind]}_${uuidv7Base32(lastMs, sequence)}`
 }
 
-/** What the ID of whatever was made before an instant of the wall clock is less than. */
+/** Returns a bound that every ID made before an instant of the wall clock is less than. */
 export const idBefore = (kind: IdKind, at: number): string => `${PREFIXES[kind]}_${timeCharacters(at)}`
 
 /** Whether an ID was made at an instant of the wall clock or later. */
@@ -191,7 +191,7 @@ export const isMadeSince = (id: string, at: number): boolean => id.slice(id.inde
 
 const TIME_CHARACTERS = 10
 
-/** When an ID was made by the wall clock (ms since the epoch), as it says itself; on a test clock that moves, when its window was opened. */
+/** When an ID was made, by the wall clock (ms since the epoch), read from the ID. On a moving test clock: when its window was opened. */
 export const madeAt = (id: string): number => {
   const start = id.indexOf("_") + 1
   return [...id.slice(start, start + TIME_CHARACTERS)].reduce((ms, digit) => ms * 32 + ALPHABET.indexOf(digit), 0)
@@ -199,7 +199,7 @@ export const madeAt = (id: string): number => {
 
 const CODE_LENGTH = 10
 
-/** What the API calls an instalment plan (decision B1): `SB-` and 10 characters of the alphabet in capitals, at random. */
+/** Creates the ID that the API shows for an instalment plan (decision B1): `SB-` and 10 random characters of the alphabet in capitals. */
 export const newPlanCode = (): string => {
   const characters = Array.from({ length: CODE_LENGTH }, () => ALPHABET[random16() & 31])
   return `SB-${characters.join("").toUpperCase()}`
@@ -209,12 +209,12 @@ export const newPlanCode = (): string => {
 export const isPlanCode = (text: string): boolean => /^SB-[0-9A-HJKMNP-TV-Z]{10}$/.test(text)
 
 const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/
-/** A delivery that an event brought about is named after that and its endpoint. */
+/** The ID of a delivery made by an event: the event's ID and the endpoint's. */
 const OF_BOTH = /^dlv_[0-9a-hjkmnp-tv-z]{26}_[0-9a-hjkmnp-tv-z]{26}$/
 
-/** Whether `text` has the shape of an ID of that kind; says nothing of whether the object exists. */
+/** Whether `text` has the shape of an ID of that kind. The object may not exist. */
 export const isId = (kind: IdKind, text: string): boolean =>
   text.startsWith(`${PREFIXES[kind]}_`) && (SHAPE.test(text) || (kind === "delivery" && OF_BOTH.test(text)))
 
-/** What kind of object an ID of ours would be the ID of. */
+/** The kind of object that an ID belongs to, by its prefix. */
 export const kindOf = (id: string): IdKind | undefined => Struct.keys(PREFIXES).find((kind) => isId(kind, id))

@@ -1,4 +1,4 @@
-/** IP addresses, in whatever spelling they come. */
+/** IP addresses, in any spelling. */
 import { isIP } from "node:net"
 
 export const HEXTETS = 8
@@ -16,12 +16,12 @@ export const hextets = (address: string): ReadonlyArray<number> => {
   return [...before, ...Array.from({ length: HEXTETS - before.length - after.length }, () => 0), ...after]
 }
 
-/** The network interface that an IPv6 address is on may stand behind it: `fe80::1%eth0`. */
+/** Removes the zone (network interface) of an IPv6 address: `fe80::1%eth0`. */
 export const withoutZone = (address: string): string => address.replace(/%.*$/, "")
 
 const MAPPED_V4 = 0xffff
 
-/** The address that a text is; IPv4 as such, also where it is written as IPv6 (`::ffff:1.2.3.4`). Undefined: it is none. */
+/** The IP address in a text; IPv4 written as IPv6 (`::ffff:1.2.3.4`) returns as IPv4. Undefined if the text is no address. */
 export const addressIn = (text: string): string | undefined => {
   if (isIP(text) !== 6) return isIP(text) === 4 ? text : undefined
   const address = withoutZone(text)
@@ -32,7 +32,7 @@ export const addressIn = (text: string): string | undefined => {
   return `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`
 }
 
-/** The least that one caller has of the internet: an IPv4 address, or the /64 of an IPv6 one (decision J6). */
+/** The smallest network that one caller owns: an IPv4 address, or the /64 of an IPv6 one (decision J6). */
 export const callerNetwork = (address: string): string =>
   isIP(address) === 6
     ? `${hextets(address)

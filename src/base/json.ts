@@ -2,7 +2,7 @@
 
 export type Json = Readonly<Record<string, unknown>>
 
-/** One text for equal JSON values: keys in order, fields that are undefined left out. */
+/** Returns the same text for equal JSON values: sorted keys, undefined fields left out. */
 export const canonical = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null"
@@ -12,12 +12,12 @@ export const canonical = (value: unknown): string => {
   return `{${entries.map(([key, inner]) => `${JSON.stringify(key)}:${canonical(inner)}`).join()}}`
 }
 
-/** The zeros that a number takes where it is written without its exponent, none where it has none. */
+/** How many zeros a number gains if it is written without its exponent. */
 const zerosOf = (value: number): number => Math.abs(Number(/e([+-]\d+)$/.exec(String(value))?.[1] ?? 0))
 
 /**
- * The bytes of a value as JSON in UTF-8, numbers written without exponents: so Postgres writes what it keeps as jsonb, and
- * 1e308 comes back from there in 309 digits.
+ * The size of a value as JSON in UTF-8, in bytes, with numbers written without exponents. Postgres writes jsonb that way: 1e308 comes
+ * back in 309 digits.
  */
 export const jsonBytes = (value: unknown): number => {
   let zeros = 0
@@ -29,8 +29,8 @@ export const jsonBytes = (value: unknown): number => {
 }
 
 /**
- * The value of a JSON text; undefined where it is none. Whole numbers that a double does not hold (Paystack's IDs have 64
- * bits) come as strings of what is written.
+ * Parses a JSON text; returns undefined if it is not valid. Integers that a double cannot represent (Paystack's IDs have 64 bits) are
+ * returned as strings.
  */
 export const parseExactly = (text: string): unknown => {
   try {

@@ -1,4 +1,4 @@
-/** What callers note on their objects (decision B6). */
+/** Metadata that callers store on their objects (decision B6). */
 import { Effect } from "effect"
 import { jsonBytes } from "./json.ts"
 import { invalid, type Problem } from "./problem.ts"
@@ -6,7 +6,7 @@ import { invalid, type Problem } from "./problem.ts"
 export type Metadata = Readonly<Record<string, string>>
 
 export const MAX_METADATA_KEYS = 20
-/** All keys and values at their full length fit in any script; of characters that JSON writes in six bytes, such as control characters, fewer do. */
+/** Fits all keys and values at full length in any script; fewer fit if JSON escapes their characters with six bytes (control characters). */
 export const MAX_METADATA_BYTES = 44 * 1024
 
 /** Keys merge one by one; `""` removes one, null clears all. The limits hold for the result. */
@@ -19,7 +19,9 @@ export const mergeMetadata = (
     Object.entries(patch === null ? {} : { ...before, ...patch }).filter(([, value]) => value !== ""),
   )
   const refuse = (limit: string, has: string) =>
-    Effect.fail(invalid("metadata", `metadata may hold at most ${limit}; merged with what is there it has ${has}.`))
+    Effect.fail(
+      invalid("metadata", `metadata can have at most ${limit}; merged with the existing metadata it has ${has}.`),
+    )
   const keys = Object.keys(merged).length
   if (keys > MAX_METADATA_KEYS) return refuse(`${MAX_METADATA_KEYS} keys`, `${keys}`)
   const bytes = jsonBytes(merged)

@@ -1,18 +1,18 @@
-/** Phone numbers: E.164 where programs speak, and as people in Nigeria write them (decision C5). */
+/** Phone numbers: E.164 between programs, and the forms that people in Nigeria write (decision C5). */
 import { parsePhoneNumberFromString } from "libphonenumber-js/max"
 
-/** The form of a number in E.164; whether there can be such a number, the numbering plans of the countries say. */
+/** The shape of a number in E.164. The countries' numbering plans decide whether such a number can exist. */
 export const E164 = /^\+[1-9]\d{6,14}$/
 
-/** The number that a text means, in E.164 form, if there can be such a number. Local forms are Nigerian. */
+/** The number in a text, in E.164 form, if such a number can exist. Local forms are Nigerian. */
 const validNumber = (text: string): string | undefined => {
   const parsed = parsePhoneNumberFromString(text, "NG")
   return parsed?.isValid() === true && E164.test(parsed.number) ? parsed.number : undefined
 }
 
 /**
- * A phone number in E.164 form; undefined where a text is none. An international number begins with +, with 00 or, as dialled from
- * Nigeria, with 009: what is a valid number by both is refused as ambiguous.
+ * Parses a phone number into E.164 form; returns undefined if it is none. An international number begins with +, with 00 or, as dialled
+ * from Nigeria, with 009. A number that is valid by both prefixes is refused as ambiguous.
  */
 export const parsePhone = (text: string): string | undefined => {
   const typed = text.trim()
@@ -22,5 +22,5 @@ export const parsePhone = (text: string): string | undefined => {
   return others.length === 0 ? only : undefined
 }
 
-/** Whether a text is a number that can exist, in E.164 form and in no other. */
+/** Whether a text is a possible number in E.164 form. */
 export const isPhone = (text: string): boolean => E164.test(text) && validNumber(text) === text

@@ -1,6 +1,6 @@
 /**
- * Every refusal the API can give, declared once: status, type and what a developer should do (decision N).
- * The catalogue also makes the page behind `doc_url`.
+ * Every error that the API can return, declared once: status, type and what a developer should do (decision N). The page behind
+ * `doc_url` is made from this catalogue.
  */
 import { Effect, Schema } from "effect"
 
@@ -31,7 +31,7 @@ export const CATALOGUE = {
   key_invalid: entry(
     401,
     "authentication_error",
-    "The API key is not one of ours: check for a truncated or mistyped key.",
+    "The service does not know this API key: check for a truncated or mistyped key.",
   ),
   key_revoked: entry(401, "authentication_error", "The API key was revoked. Use another key of the account."),
   key_expired: entry(
@@ -54,32 +54,32 @@ export const CATALOGUE = {
   administrator_key_required: entry(
     403,
     "permission_error",
-    "This is for the service's own administrators: it takes an administrator key.",
+    "Only the service's own administrators may do this: use an administrator key.",
   ),
   origin_not_allowed: entry(
     403,
     "permission_error",
-    "The page's origin is not on the allow-list of the publishable key: the operator makes one that has it (key create --origin), scheme and port included. Of a page that buyers pay on: the form was sent from another site.",
+    "The page's origin is not on the allow-list of the publishable key. The operator can create a key with it (key create --origin), scheme and port included. On a payment page: the form was sent from another site.",
   ),
   message_unknown: entry(
     404,
     "invalid_request_error",
-    "A messenger reported a message that no nudge is known to have been sent by, or not yet.",
+    "A messenger reported a message that belongs to no nudge, or whose nudge is not recorded yet.",
   ),
   signature_invalid: entry(
     401,
     "authentication_error",
-    "A callback is taken only with the right signature of the rail or messenger that it comes from. Messengers get the status 403.",
+    "A callback needs the valid signature of the rail or messenger that sends it. Messengers get the status 403.",
   ),
   link_invalid: entry(
     403,
     "permission_error",
-    "The link was altered, or its time is over. Fetch the object again: it carries a fresh link.",
+    "The link was altered or has expired. Fetch the object again: it has a new link.",
   ),
   vertical_locked: entry(
     403,
     "permission_error",
-    "An approved provider cannot change its business type by itself. Ask us to.",
+    "An approved provider cannot change its own business type. Ask us to change it.",
   ),
   rate_limited: entry(
     429,
@@ -89,7 +89,7 @@ export const CATALOGUE = {
   too_many_in_flight: entry(
     429,
     "rate_limit_error",
-    "Too many requests of this account are under way at once. Send the next one when one of them is answered.",
+    "Too many requests of this account are in progress. Send the next one when one of them has finished.",
   ),
   route_missing: entry(
     404,
@@ -103,17 +103,17 @@ export const CATALOGUE = {
     "invalid_request_error",
     "The body must be a JSON object of at most 10,000 values and 32 levels, without a key `__proto__`, NUL characters or lone surrogates.",
   ),
-  request_too_large: entry(400, "invalid_request_error", "The body may hold at most 256 KiB."),
+  request_too_large: entry(400, "invalid_request_error", "The body can have at most 256 KiB."),
   parameter_missing: entry(400, "invalid_request_error", "A required parameter is missing: `param` names it."),
   parameter_invalid: entry(
     400,
     "invalid_request_error",
-    "A parameter has a value that is not allowed: `param` names it, the message says what is.",
+    "A parameter has a value that is not allowed: `param` names the parameter, the message names the allowed values.",
   ),
   parameter_unknown: entry(
     400,
     "invalid_request_error",
-    "There is no such parameter here: check the spelling of what `param` names.",
+    "There is no such parameter: check the spelling of the name in `param`.",
   ),
   idempotency_key_reused: entry(
     409,
@@ -133,7 +133,7 @@ export const CATALOGUE = {
   lock_timeout: entry(
     409,
     "state_error",
-    "Another request of this account has been holding what this one needs for seconds. Nothing was changed: try again.",
+    "Another request of this account kept a lock that this request needs for several seconds. Nothing was changed: try again.",
   ),
   payment_method_required: entry(
     422,
@@ -143,7 +143,7 @@ export const CATALOGUE = {
   checkout_session_not_open: entry(
     422,
     "state_error",
-    "The checkout session is completed or expired, as the message says. Create another one where the buyer is to subscribe again.",
+    "The checkout session is completed or expired; the message says which. Create another session if the buyer is to subscribe again.",
   ),
   checkout_session_limit_reached: entry(
     422,
@@ -153,22 +153,22 @@ export const CATALOGUE = {
   payment_link_closed: entry(
     422,
     "state_error",
-    "The payment link takes nothing now: it was used and nothing is owed since, what it asked for was paid otherwise, it is over 30 days old, or its subscription is cancelled. The message says which.",
+    "The payment link takes no payment now: it was used and nothing is owed since, its amount was paid in another way, it is over 30 days old, or its subscription is cancelled. The message says which.",
   ),
   card_declined: entry(
     402,
     "state_error",
-    "The payment method was declined, for the reason in `failure_code`. With `authentication_required` send `otp`, the one-time code of the buyer's bank; else try another payment method.",
+    "The payment method was declined, for the reason in `failure_code`. With `authentication_required` send `otp`, the one-time code of the buyer's bank; otherwise try another payment method.",
   ),
   amount_changed: entry(
     422,
     "state_error",
-    "What is due differs from the `amount` that the buyer was shown. Show the page again, or leave `amount` out.",
+    "The amount due differs from the `amount` that the buyer saw. Show the page again, or leave `amount` out.",
   ),
   too_many_attempts: entry(
     429,
     "rate_limit_error",
-    "Too many payments were tried on this page. The merchant can send a new link; the page of an instalment plan takes more a day later.",
+    "Too many payments were tried on this page. The merchant can send a new link; the page of an instalment plan allows more a day later.",
   ),
   plan_archived: entry(
     422,
@@ -183,7 +183,7 @@ export const CATALOGUE = {
   subscription_unpaid: entry(
     422,
     "state_error",
-    "The charge for the deliveries reported before is not paid yet: report more once it is.",
+    "The charge for the deliveries reported before is not paid yet: report more after it is paid.",
   ),
   pause_not_enabled: entry(
     422,
@@ -198,7 +198,7 @@ export const CATALOGUE = {
   charge_not_retryable: entry(
     422,
     "state_error",
-    "Only the newest failed charge of an overdue subscription can be retried, or a failed one-off charge that was not retried since.",
+    "Only these can be retried: the newest failed charge of an overdue subscription, or a failed one-off charge that was not retried since.",
   ),
   webhook_endpoint_limit_reached: entry(
     422,
@@ -208,55 +208,63 @@ export const CATALOGUE = {
   webhook_secret_limit_reached: entry(
     422,
     "state_error",
-    "A webhook endpoint has at most 5 secrets that sign at once: the message says when the oldest one stops, and another can be made.",
+    "A webhook endpoint has at most 5 active signing secrets. The message says when the oldest one expires; then another can be created.",
   ),
-  webhook_endpoint_disabled: entry(422, "state_error", "A disabled webhook endpoint gets nothing: enable it first."),
+  webhook_endpoint_disabled: entry(
+    422,
+    "state_error",
+    "A disabled webhook endpoint receives no deliveries: enable it first.",
+  ),
   nudge_limit_reached: entry(
     422,
     "state_error",
-    "A customer can be sent 3 nudges by request within 24 hours, automatic ones beside them: send the next one later.",
+    "A customer can get 3 requested nudges within 24 hours, in addition to automatic ones. Send the next one later.",
   ),
   reset_in_progress: entry(
     409,
     "state_error",
-    "The sandbox is being reset: nothing can be written to it until that is done, usually within seconds.",
+    "The sandbox is being reset: it accepts no writes until the reset is done, usually within seconds.",
   ),
   account_moving: entry(
     503,
     "api_error",
-    "The account is moving to another machine of the service: for some seconds it can be read and not written. Try again after `Retry-After` seconds; nothing of the request was done.",
+    "The account is moving to another machine of the service: for some seconds it can be read but not written. Nothing of the request was done. Try again after `Retry-After` seconds.",
   ),
   timestamp_out_of_period: entry(
     422,
     "state_error",
-    "The timestamp lies before the subscription's current period: that period's units are billed.",
+    "The timestamp is before the subscription's current period: that period's units are already billed.",
   ),
   feature_unavailable: entry(
     404,
     "invalid_request_error",
     "This account does not have the feature: instalment plans are for accounts whose business type is ecommerce.",
   ),
-  slots_exhausted: entry(422, "state_error", "Every slot of the product is taken. One that is cancelled makes room."),
+  slots_exhausted: entry(
+    422,
+    "state_error",
+    "Every slot of the product is taken. A slot becomes free when a plan is cancelled.",
+  ),
   slots_in_use: entry(
     422,
     "state_error",
-    "The product has more plans than it would have slots. Name as many at least.",
+    "The product has more plans than the requested number of slots. Set at least as many slots as plans.",
   ),
   product_inactive: entry(422, "state_error", "The product is not offered now. Set `isActive` to true to offer it."),
   savings_product_limit_reached: entry(
     422,
     "state_error",
-    "The account has as many products as it may have. Change one.",
+    "The account has the maximum number of products. Change one of them.",
   ),
   instalment_too_small: entry(
     422,
     "invalid_request_error",
-    "An instalment would come to less than 200 naira. Choose a frequency with fewer instalments.",
+    "An instalment would be less than 200 naira. Choose a frequency with fewer instalments.",
   ),
   savings_plan_state_invalid: entry(
     422,
     "state_error",
-    "The instalment plan is in a state in which this cannot be done. The message says in which, and what can be.",
+    "The instalment plan's state does not allow this. The message names the state and what it allows.",
   ),
   test_clock_not_ready: entry(422, "state_error", "The test clock is not ready."),
   test_clock_advancing: entry(
@@ -264,34 +272,34 @@ export const CATALOGUE = {
     "state_error",
     "The customer's test clock is advancing. Wait for `test_clock.ready`.",
   ),
-  test_clock_full: entry(422, "state_error", "A test clock holds at most 10,000 customers. Use another clock."),
-  request_timeout: entry(408, "invalid_request_error", "The request did not arrive whole in time. Send it again."),
+  test_clock_full: entry(422, "state_error", "A test clock can have at most 10,000 customers. Use another clock."),
+  request_timeout: entry(408, "invalid_request_error", "The request did not arrive completely in time. Send it again."),
   host_invalid: entry(
     400,
     "invalid_request_error",
-    "An HTTP/1.1 request has the header `Host` once, with a name or an address and maybe a port. The connection ends with this answer.",
+    "An HTTP/1.1 request needs the header `Host` exactly once, with a name or an address and an optional port. The connection closes after this response.",
   ),
   transfer_encoding_unsupported: entry(
     501,
     "invalid_request_error",
-    "A body comes with `Content-Length` or with `Transfer-Encoding: chunked`; no other transfer coding is understood. The connection ends with this answer.",
+    "A body needs `Content-Length` or `Transfer-Encoding: chunked`; no other transfer coding is supported. The connection closes after this response.",
   ),
-  request_malformed: entry(400, "invalid_request_error", "What arrived is not an HTTP request that can be read."),
+  request_malformed: entry(400, "invalid_request_error", "The received data is not a valid HTTP request."),
   internal_error: entry(500, "api_error", "Something went wrong on our side. The request ID helps us find it."),
   service_unavailable: entry(
     503,
     "api_error",
-    "The service cannot reach its database just now, has more to do than it can, or has a clock that disagrees with its database's. Try again after `Retry-After` seconds.",
+    "The service cannot reach its database, is overloaded, or has a clock that disagrees with its database's. Try again after `Retry-After` seconds.",
   ),
   outcome_unknown: entry(
     503,
     "api_error",
-    "The connection to the database was lost while the request was being committed: it may have been done. Look for what it makes, or send it again with the same Idempotency-Key: then it is done once.",
+    "The connection to the database was lost during the commit: the request may have been done. Look for the object that it creates, or send it again with the same Idempotency-Key: then it is done once.",
   ),
   query_too_slow: entry(
     503,
     "api_error",
-    "A list could not be found in time. Filter by less or by a narrower range of time, or ask for a smaller page.",
+    "A list took too long to read. Use other filters or a narrower range of time, or ask for a smaller page.",
   ),
 } as const satisfies Record<string, Entry>
 
@@ -303,20 +311,20 @@ export class Problem extends Schema.TaggedError<Problem>()("Problem", {
   message: Schema.String,
   param: Schema.NullOr(Schema.String),
   /**
-   * Differs from the catalogue's where a reference in a body is unknown (400 `resource_missing`, decision B3), and for
-   * messengers (403 `signature_invalid`).
+   * Differs from the catalogue's in two cases: a reference in a body is unknown (400 `resource_missing`, decision B3); a messenger's
+   * signature is wrong (403 `signature_invalid`).
    */
   status: Schema.Int,
   /** Why a payment method was declined (`card_declined`). */
   failureCode: Schema.NullOr(Schema.String),
-  /** When another try is worth it, in seconds from now, where that is known. */
+  /** When to retry, in seconds from now, if known. */
   retryAfterS: Schema.optionalKey(Schema.Int),
 }) {}
 
 export const problem = (code: ProblemCode, message: string, param: string | null = null): Problem =>
   new Problem({ code, message, param, status: CATALOGUE[code].status, failureCode: null })
 
-/** A refusal that says when another try is worth it, in seconds from now. */
+/** Adds to an error when to retry, in seconds from now. */
 export const tryAgainIn = (retryAfterS: number, refusal: Problem): Problem =>
   new Problem({ ...refusal, message: refusal.message, retryAfterS })
 
@@ -338,7 +346,7 @@ export const noSuchReference = (object: string, id: string, param: string): Prob
     failureCode: null,
   })
 
-/** A look-up of what a body parameter names: an object that is missing is the body's fault (decision B3). */
+/** Looks up a reference in a body parameter: a missing object is then an error of the body (decision B3). */
 export const asReference = <A, E, R>(lookUp: Effect.Effect<A, E | Problem, R>, param: string) =>
   Effect.mapError(lookUp, (error) =>
     error instanceof Problem && error.code === "resource_missing"
@@ -346,10 +354,10 @@ export const asReference = <A, E, R>(lookUp: Effect.Effect<A, E | Problem, R>, p
       : error,
   )
 
-/** `work`, whose refusal for an object's state (422) comes after what `judged` refuses (decision A6). */
-export const beforeState = <A, B, E, E2, R, R2>(judged: Effect.Effect<B, E, R>, work: Effect.Effect<A, E2, R2>) =>
+/** Runs `work`. If it fails because of an object's state (422), errors of `checks` take precedence (decision A6). */
+export const beforeState = <A, B, E, E2, R, R2>(checks: Effect.Effect<B, E, R>, work: Effect.Effect<A, E2, R2>) =>
   Effect.tapError(work, (error) =>
-    error instanceof Problem && error.status === 422 ? judged : Effect.succeed(undefined),
+    error instanceof Problem && error.status === 422 ? checks : Effect.succeed(undefined),
   )
 
 export const invalid = (param: string, message: string): Problem => problem("parameter_invalid", message, param)

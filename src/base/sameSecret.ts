@@ -1,8 +1,8 @@
-/** Secrets and signatures that callers show. */
+/** Comparing secrets and signatures that callers send. */
 import { timingSafeEqual } from "node:crypto"
 
-/** Compares without telling by the time it takes how far the two agree. */
-export const isSame = (given: string, right: string): boolean => {
-  const [a, b] = [Buffer.from(given), Buffer.from(right)]
+/** Compares in constant time: the duration does not reveal how many characters match. */
+export const isSame = (candidate: string, secret: string): boolean => {
+  const [a, b] = [Buffer.from(candidate), Buffer.from(secret)]
   return a.length === b.length && timingSafeEqual(a, b)
 }

@@ -1,16 +1,16 @@
 /**
- * The wall clock is this machine's clock, for as long as it agrees with the database's (decision D10). A look at the database's clock
- * says within which bounds this machine's may lie ahead of the monotonic clock, which no one sets. So a jump of the machine's clock shows
- * at each reading, without asking the database.
+ * The wall clock is this machine's clock, for as long as it agrees with the database's (decision D10). A check of the database's clock
+ * limits how far this machine's clock may be from the monotonic clock, which cannot be set. So every reading detects a jump of the
+ * machine's clock without asking the database.
  */
 import { SECOND_MS } from "./time.ts"
 
 /** Clocks that NTP keeps differ by some milliseconds. */
 export const MAX_DIFFERENCE_MS = 2 * SECOND_MS
-/** A look says nothing after so long: several looks in a row have failed, or the process stood still. */
+/** A check is valid for so long. After that, several checks in a row have failed, or the process was suspended. */
 const LOOK_HOLDS_MS = 10 * SECOND_MS
 
-/** The instant that the database named between a question and its answer, which have the monotonic clock's instants (ms). */
+/** One check: the database's clock, and the monotonic clock before the query and after its result (ms). */
 export interface Look {
   readonly databaseAt: number
   readonly askedAt: number
@@ -19,12 +19,12 @@ export interface Look {
 
 let look: Look | undefined
 
-/** Notes the newest look; undefined: this process works on no database any more. */
+/** Stores the newest check; undefined if this process no longer uses a database. */
 export const noteLook = (newest: Look | undefined): void => {
   look = newest
 }
 
-/** The instants between which the database's clock is now. Without a database: any. */
+/** The bounds of the database's clock now. Without a database: no bounds. */
 const databaseBounds = (monotonic: number): { readonly from: number; readonly to: number } =>
   look === undefined
     ? { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY }
@@ -37,18 +37,18 @@ const isWithin = (machine: number, { from, to }: { readonly from: number; readon
   machine >= from - MAX_DIFFERENCE_MS && machine <= to + MAX_DIFFERENCE_MS
 
 /**
- * Whether the last look still says something. In both directions: a process that is moved while it runs takes the monotonic clock of the
- * machine that it comes to.
+ * Whether the last check is still valid. The difference counts in both directions: a process that is moved while it runs continues with
+ * the monotonic clock of the new machine.
  */
 export const isLookFresh = (): boolean =>
   look === undefined || Math.abs(performance.now() - look.askedAt) < LOOK_HOLDS_MS
 
-/** Whether this machine's clock agrees with the database's, as far as the last look tells. */
+/** Whether this machine's clock agrees with the database's, by the last check. */
 export const clocksAgree = (): boolean => isLookFresh() && isWithin(Date.now(), databaseBounds(performance.now()))
 
 /**
- * Now, in milliseconds since the epoch: the only reading of the wall clock that the service acts on. What is under way while the machine's
- * clock jumps goes on by the database's: work that has sent something must be written down, and by the right instant.
+ * Returns the current time in milliseconds since the epoch; the service reads the wall clock only here. If the machine's clock jumps,
+ * running work continues with the database's clock: work that has sent something must be recorded with the right instant.
  */
 export const currentTime = (): number => {
   const machine = Date.now()
@@ -56,7 +56,7 @@ export const currentTime = (): number => {
   return isWithin(machine, bounds) ? machine : Math.floor((bounds.from + bounds.to) / 2)
 }
 
-/** What the two clocks say, where they disagree; undefined where they agree. */
+/** Both clocks, if they disagree; undefined if they agree. */
 export const disagreement = (): { readonly machineAt: number; readonly databaseAt: number } | undefined => {
   const machineAt = Date.now()
   const bounds = databaseBounds(performance.now())

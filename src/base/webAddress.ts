@@ -1,8 +1,8 @@
-/** Addresses that merchants give: where buyers go on, where webhooks are sent. Pure. */
+/** Web addresses that merchants give: redirects of buyers, webhook endpoints. Pure. */
 
 /**
- * Whether a text is an address that everybody reads alike: control characters, spaces and backslashes are dropped or
- * changed by whoever reads one, one without `//` is taken as a path, and nobody answers at port 0.
+ * Whether every program reads a text as the same address: some drop or change control characters, spaces and backslashes, an address
+ * without `//` is read as a path, and no server can listen on port 0.
  */
 export const isWebAddress = (text: string): boolean =>
   /^https?:\/\/[^/]/i.test(text) && !/[\s\p{Cc}\\]/u.test(text) && URL.canParse(text) && new URL(text).port !== "0"

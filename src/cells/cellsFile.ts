@@ -1,4 +1,4 @@
-/** The file that says what cells there are, for commands that look at all of them and for the proxy (docs/scaling.md). */
+/** Reads the file that lists all cells. The proxy and the commands over all cells use it (docs/scaling.md). */
 import { readFileSync } from "node:fs"
 import { Effect, Redacted, Schema } from "effect"
 import { isCell } from "../base/cell.ts"
@@ -18,29 +18,30 @@ const File = Schema.fromJsonString(Schema.Array(Entry).check(Schema.isMinLength(
 
 export interface CellEntry {
   readonly cell: string
-  /** The address of its database. */
+  /** The URL of its database. */
   readonly database: Redacted.Redacted<string>
-  /** Where its processes listen, `HOST:PORT`. */
+  /** The addresses of its processes, `HOST:PORT`. */
   readonly servers: ReadonlyArray<string>
 }
 
 const EXAMPLE = '[{"cell": "00", "database": "postgres://…", "servers": ["10.0.0.1:3000"]}, …]'
 
 /**
- * Reads it; fails with one line that says what is wrong, and nothing of what is in it: there are passwords. `production` holds its
- * addresses to what it holds DATABASE_URL to.
+ * Reads and validates the file. An error is one line that quotes nothing of the content, which has passwords. `production` applies the
+ * same rules to its database URLs as to DATABASE_URL.
  */
 export const readCellsFile = Effect.fnUntraced(function* (path: string, production: boolean) {
   const text = yield* Effect.try({
     try: () => readFileSync(path, "utf8"),
     catch: () => new CellsApart({ message: `--cells: ${path} cannot be read.` }),
   })
-  const wrong = new CellsApart({ message: `--cells: ${path} must look like ${EXAMPLE}.` })
-  const entries = yield* Effect.mapError(Schema.decodeEffect(File)(text), () => wrong)
-  if (entries.some(({ database }) => !isDatabaseUrl(database))) return yield* wrong
+  const malformed = new CellsApart({ message: `--cells: ${path} must look like ${EXAMPLE}.` })
+  const entries = yield* Effect.mapError(Schema.decodeEffect(File)(text), () => malformed)
+  if (entries.some(({ database }) => !isDatabaseUrl(database))) return yield* malformed
   const names = entries.map(({ cell }) => cell)
-  const twice = names.find((name, at) => names.indexOf(name) !== at)
-  if (twice !== undefined) return yield* new CellsApart({ message: `--cells: ${path} has the cell ${twice} twice.` })
+  const duplicate = names.find((name, at) => names.indexOf(name) !== at)
+  if (duplicate !== undefined)
+    return yield* new CellsApart({ message: `--cells: ${path} has the cell ${duplicate} twice.` })
   for (const { cell, database } of entries)
     yield* requireTls(`--cells: in ${path} the database of ${cell}`, database, production)
   return entries.map(

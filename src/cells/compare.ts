@@ -1,4 +1,4 @@
-/** What both sides of a move have in common: what they must before an account moves, and the account itself once it is copied. */
+/** Compares both sides of a move: their versions and settings before the move, and the account's rows and books after the copy. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../base/cell.ts"
@@ -10,8 +10,8 @@ import { differing, openServiceSecrets } from "./join.ts"
 import type { Sides } from "./sides.ts"
 import { countRows } from "./tables.ts"
 
-/** What both must have in common beside their secrets. */
-const readTerms = Effect.gen(function* () {
+/** Reads the settings that both cells must share, beside their secrets. */
+const readRequirements = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ migration: string; open_from: string; wal_level: string }>`
     SELECT (SELECT max(name) FROM schema_migration) AS migration, ledger_open_from()::text AS open_from,
@@ -19,9 +19,9 @@ const readTerms = Effect.gen(function* () {
   return row!
 })
 
-/** Fails where the two cells are not of one deployment, or differ in something that an account would be broken by. */
+/** Fails if the cells differ in a setting that a move needs: version, open months of the books, or `wal_level`. */
 export const requireAlike = Effect.fnUntraced(function* ({ at }: Sides) {
-  const [here, there] = [yield* at("source", readTerms), yield* at("target", readTerms)]
+  const [here, there] = [yield* at("source", readRequirements), yield* at("target", readRequirements)]
   if (here.migration !== there.migration)
     return yield* apart(`The cells run different versions (${here.migration}, ${there.migration}): upgrade both first.`)
   if (here.open_from !== there.open_from)
@@ -32,28 +32,28 @@ export const requireAlike = Effect.fnUntraced(function* ({ at }: Sides) {
     return yield* apart(`Postgres here has wal_level ${here.wal_level}: set it to logical and restart Postgres.`)
 })
 
-/** The cell of the target; fails where it is not of this deployment. */
+/** Returns the name of the target's cell. Fails if that cell has not joined this deployment. */
 export const requireJoined = Effect.fnUntraced(function* ({ at }: Sides) {
   const cell = yield* Cell
   const identity = yield* at("target", readIdentity)
   const [ours, theirs] = [yield* at("source", openServiceSecrets), yield* at("target", openServiceSecrets)]
   if (identity?.joined !== true || differing(ours, theirs).length > 0)
     return yield* apart("The other cell has not joined this deployment: run `cell join` there.")
-  if (identity.id === cell) return yield* apart(`The other cell is ${cell}, too.`)
+  if (identity.id === cell) return yield* apart(`The other cell is also ${cell}.`)
   return identity.id
 })
 
-/** Proves what has been copied so far, as it stands at one moment: the books and every lifecycle of the account. */
+/** Checks the copied rows of the account at the target: its books balance, and every journal replays to its row. */
 export const prove = Effect.fnUntraced(function* (account: string, replayables: ReadonlyArray<Replayable>) {
   const { ok, problems } = yield* checkLedger(account)
-  if (!ok) return yield* apart(`The books of ${account} do not hold at the other cell: ${problems[0]}`)
+  if (!ok) return yield* apart(`The books of ${account} are not correct at the other cell: ${problems[0]}`)
   const { differing } = yield* replayJournal(replayables, [], account)
   const [first] = differing
   if (first !== undefined)
     return yield* apart(`A lifecycle of ${account} differs at the other cell: ${first.actor}, ${first.reason}.`)
 })
 
-/** What the books of an account come to, by ledger account. */
+/** Reads the balances of an account's books, by ledger account (kobo). */
 const readBooks = Effect.fnUntraced(function* (account: string) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ code: string; kobo: string }>`
@@ -67,7 +67,7 @@ const firstDifference = <A>(one: ReadonlyMap<string, A>, other: ReadonlyMap<stri
     (name) => JSON.stringify(one.get(name)) !== JSON.stringify(other.get(name)),
   )
 
-/** Compares both sides, of which neither is written; returns how many rows they have. */
+/** Compares the account on both sides, which must not change meanwhile. Returns its number of rows. */
 export const compare = Effect.fnUntraced(function* (account: string, sides: Sides) {
   const read = Effect.all([countRows(sides.tables, account), readBooks(account)])
   const [[ourRows, ourBooks], [theirRows, theirBooks]] = yield* Effect.all(

@@ -1,7 +1,6 @@
 /**
- * The fence around an account that moves (migrations/0025_cells.sql): triggers on every table refuse what is written of it,
- * whoever writes. They are switched on while some account moves, table by table, each for as long as those take who are
- * writing to it just then.
+ * The fence of a moving account: triggers on every table that refuse all writes to its rows (migrations/0025_cells.sql).
+ * The triggers are enabled only while an account moves. Enabling them on a table waits for the transactions that write to it.
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
@@ -9,28 +8,28 @@ import { LOCKS } from "../postgres/advisoryLocks.ts"
 import type { Move } from "./replication.ts"
 import type { MovedTable } from "./tables.ts"
 
-/** How soon a table that somebody was holding is tried again, and how often. */
-const AGAIN_MS = 50
-const TRIES = 1_200
+/** A locked table is retried every 50 ms, for a minute. */
+const RETRY_AFTER_MS = 50
+const MAX_RETRIES = 1_200
 
-const isHeld = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError"
+const isLocked = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError"
 
-/** Switches the fence on where some account moves, and off where none does. */
+/** Enables the fence's triggers on these tables if any account moves; else disables them. */
 export const switchFence = Effect.fnUntraced(function* (tables: ReadonlyArray<Pick<MovedTable, "name">>) {
   const sql = yield* SqlClient.SqlClient
   yield* Effect.forEach(
     tables,
     ({ name }) =>
       Effect.retry(sql`SELECT switch_fence(${name})`, {
-        while: isHeld,
-        schedule: Schedule.spaced(AGAIN_MS),
-        times: TRIES,
+        while: isLocked,
+        schedule: Schedule.spaced(RETRY_AFTER_MS),
+        times: MAX_RETRIES,
       }),
     { discard: true },
   )
 })
 
-/** Refuses what is written of an account from now on; returns once all that was being written is. */
+/** Refuses writes to an account from now on. Returns when the writes already under way have ended. */
 export const fence = Effect.fnUntraced(function* ({ account_id, move_id }: Move) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
@@ -39,7 +38,7 @@ export const fence = Effect.fnUntraced(function* ({ account_id, move_id }: Move)
   yield* sql.withTransaction(sql`SELECT pg_advisory_xact_lock(${LOCKS.fence}, hashtext(${account_id}))`)
 })
 
-/** Lets an account be written again where it has always been, from the fence that went up then (`fenced_at`, as text). */
+/** Accepts writes to an account at its source again. `fencedAt` (text) names the fence to remove. */
 export const reopen = Effect.fnUntraced(function* (account: string, fencedAt: string) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
@@ -47,11 +46,11 @@ export const reopen = Effect.fnUntraced(function* (account: string, fencedAt: st
     WHERE account_id = ${account} AND state = 'fenced' AND fenced_at = ${fencedAt}::timestamptz`
 })
 
-/** Puts away the fences of tables that a mover which died at its very end has left up. */
+/** Disables the fences that a crashed move left enabled after the last account had moved. */
 export const putForgottenAway = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const left = yield* sql<{ name: string }>`
+  const forgotten = yield* sql<{ name: string }>`
     SELECT tgrelid::regclass::text AS name FROM pg_trigger
     WHERE tgname = 'account_moving' AND tgenabled <> 'D' AND NOT EXISTS (SELECT 1 FROM account_move)`
-  yield* switchFence(left)
+  yield* switchFence(forgotten)
 })

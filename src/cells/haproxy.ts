@@ -1,6 +1,6 @@
 /**
- * The configuration of HAProxy (2.6 or newer) before cells: each request goes to the cell that its text names (decision O2),
- * or to where its account has moved since, which a map says.
+ * Writes the configuration of HAProxy (2.6 or newer) in front of cells. A request goes to the cell named in its key or link
+ * (decision O2). A map overrides this for accounts that have moved.
  */
 import { TAG_LENGTH } from "../base/cell.ts"
 import type { CellEntry } from "./cellsFile.ts"
@@ -8,9 +8,9 @@ import { MAP_NAME } from "./proxy.ts"
 
 export interface ProxyOptions {
   readonly cells: ReadonlyArray<Pick<CellEntry, "cell" | "servers">>
-  /** Where the proxy listens, `HOST:PORT` or `:PORT`. */
+  /** The proxy's own address, `HOST:PORT` or `:PORT`. */
   readonly bind: string
-  /** Where its runtime API listens. */
+  /** The address of its runtime API: `HOST:PORT`, or the path of a socket. */
   readonly admin: string
   /** The folder of the map. */
   readonly folder: string
@@ -24,14 +24,14 @@ const backend = ({ cell, servers }: Pick<CellEntry, "cell" | "servers">): string
     ...servers.map((address, n) => `  server ${cell}_${n + 1} ${address} check inter 1s fall 2 rise 1`),
   ].join("\n")
 
-/** The configuration as text. Cells that it does not know, and requests that name none, go to the first. */
+/** Returns the configuration as text. Requests that name no cell, or an unknown one, go to the first cell. */
 export const haproxyConfig = ({ cells, bind, admin, folder }: ProxyOptions): string => {
   const map = `${folder.replace(/\/+$/, "")}/${MAP_NAME}`
   const address = admin.startsWith("/") ? admin : `ipv4@${admin}`
   return `# Written by \`npm run --silent cli -- cell haproxy\`: see docs/scaling.md.
 global
   maxconn 8000
-  # The runtime API, by which \`account move --proxy\` tells where an account lives from now on.
+  # The runtime API: \`account move --proxy\` uses it to set the new cell of an account.
   stats socket ${address} ${admin.startsWith("/") ? "mode 600 " : ""}level admin
 
 defaults
@@ -39,7 +39,7 @@ defaults
   maxconn 8000
   option forwardfor
   option http-keep-alive
-  # A request that never got there goes to another process of the cell.
+  # A request whose connection failed goes to another process of the cell.
   retry-on conn-failure
   retries 2
   option redispatch
@@ -54,7 +54,7 @@ frontend billing
   http-request set-header X-Forwarded-Proto https if { ssl_fc }
   http-request set-header X-Forwarded-Proto http if !{ ssl_fc }
 
-  # What a request names: a link's token, an account, the cell itself, a key; the first that is there says where it goes.
+  # A request names a link's token, an account, a cell or a key. The first one found, in this order, selects the cell.
   acl is_link path_reg ^/(checkout|pay|save)/[0-9A-Za-z]{2}[\\w-]{51}(/|$)
   acl is_plan path_reg ^(/sandbox)?(/v1)?/public/save-to-buy/p/[0-9A-Za-z]{2}[\\w-]{51}(/|$)
   acl is_invoice path_beg /invoices/
@@ -64,11 +64,11 @@ frontend billing
   http-request set-var(txn.account) path,regsub(^.*/acct_,acct_),field(1,/) if { path_sub /acct_ }
   http-request set-var(txn.key) http_auth_bearer if { req.hdr(Authorization) -m found }
 
-  # Accounts that have moved.
+  # Accounts that have moved: the map names their cell.
   http-request set-var(txn.cell) var(txn.token),bytes(2,${TAG_LENGTH}),map_str(${map}) if { var(txn.token) -m found }
   http-request set-var(txn.cell) var(txn.account),map_str(${map}) if { var(txn.account) -m found } !{ var(txn.cell) -m found }
   http-request set-var(txn.cell) var(txn.key),sha2(256),hex,map_str(${map}) if { var(txn.key) -m found } !{ var(txn.cell) -m found }
-  # All others: as the text says.
+  # All others: the cell named in the token, the parameter or the key.
   http-request set-var(txn.cell) var(txn.token),bytes(0,2) if { var(txn.token) -m found } !{ var(txn.cell) -m found }
   http-request set-var(txn.cell) url_param(cell),bytes(0,2) if { url_param(cell) -m found } !{ var(txn.cell) -m found }
   http-request set-var(txn.cell) var(txn.key),field(-1,_),bytes(0,2) if { var(txn.key) -m found } !{ var(txn.cell) -m found }

@@ -1,4 +1,4 @@
-/** Which cell a database is (decision O1). Keys and links say so: a process that says another would send callers astray. */
+/** The cell that a database belongs to (decision O1). Keys and links name it, so a process with another CELL must not start. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../base/cell.ts"
@@ -9,14 +9,14 @@ export interface Identity {
   readonly joined: boolean
 }
 
-/** What the database of the running transaction, or of this client, says it is; undefined before its first start. */
+/** Reads the identity stored in the database; undefined before its first start. */
 export const readIdentity = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<Identity>`SELECT id, joined FROM cell`
   return row
 })
 
-/** Fails where the database has joined a deployment as another cell than this process says. */
+/** Fails if the database has joined a deployment as another cell than this process's CELL. */
 export const requireCell = Effect.gen(function* () {
   const cell = yield* Cell
   const identity = yield* readIdentity
@@ -26,7 +26,7 @@ export const requireCell = Effect.gen(function* () {
     })
 })
 
-/** Notes which cell the database is, as the process that starts on it says; `joined`: for good. */
+/** Stores this process's CELL as the database's cell. `joined` makes it permanent. */
 export const nameCell = Effect.fnUntraced(function* (joined = false) {
   yield* requireCell
   const sql = yield* SqlClient.SqlClient

@@ -1,7 +1,7 @@
 /**
- * Joining a deployment (decision O1): this cell takes over the administrators' keys and the service's own secrets of another
- * one, so that keys and links mean the same in both, and an account can move between them. Run again, it brings what has
- * changed since: administrators that were added or revoked.
+ * Joins a deployment (decision O1): copies the administrators' keys and the service's own secrets from another cell.
+ * Then keys and links work in both cells, and an account can move between them. A second run copies the
+ * administrators that were added or revoked since.
  */
 import { timingSafeEqual } from "node:crypto"
 import { Effect, Redacted } from "effect"
@@ -34,29 +34,23 @@ const ADMINISTRATOR = {
 
 interface Stored {
   readonly name: string
-  readonly value: Uint8Array | null
-  readonly sealed: Uint8Array | null
+  readonly sealed: Uint8Array
 }
 
-/** The service's secrets in a database, opened. */
+/** Reads and decrypts the service's secrets, by name. */
 export const openServiceSecrets = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
-  const rows = yield* sql<Stored>`SELECT name, value, sealed FROM service_secret ORDER BY name`
+  const rows = yield* sql<Stored>`SELECT name, sealed FROM service_secret ORDER BY name`
   const opened = yield* Effect.forEach(rows, (row) =>
-    Effect.map(
-      row.sealed === null
-        ? Effect.succeed(Redacted.make(Buffer.from(row.value!)))
-        : vault.open(serviceSecrets.placeOf(row), row.sealed),
-      (secret) => [row.name, secret] as const,
-    ),
+    Effect.map(vault.open(serviceSecrets.placeOf(row), row.sealed), (secret) => [row.name, secret] as const),
   )
   return new Map(opened)
 })
 
 type Secrets = Effect.Success<typeof openServiceSecrets>
 
-/** The names of secrets that both have, and that differ. */
+/** Returns the names of secrets that both sides have with different values. */
 export const differing = (one: Secrets, other: Secrets): ReadonlyArray<string> =>
   [...one].flatMap(([name, secret]) => {
     const theirs = other.get(name)
@@ -65,7 +59,7 @@ export const differing = (one: Secrets, other: Secrets): ReadonlyArray<string> =
     return a.length === b.length && timingSafeEqual(a, b) ? [] : [name]
   })
 
-/** Whether links, or answers that are kept for a key that asks again, were made here with the secrets that are here. */
+/** Reads whether this cell's secrets are already used by links or stored idempotent responses. */
 const hasUsed = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ found: boolean }>`
@@ -94,21 +88,21 @@ const writeAdministrators = Effect.fnUntraced(function* (rows: ReadonlyArray<Adm
 const writeSecrets = Effect.fnUntraced(function* (secrets: Secrets, own: Secrets) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
-  const others = differing(secrets, own)
-  const wanted = [...secrets].filter(([name]) => !own.has(name) || others.includes(name))
+  const conflicting = differing(secrets, own)
+  const wanted = [...secrets].filter(([name]) => !own.has(name) || conflicting.includes(name))
   yield* Effect.forEach(wanted, ([name, secret]) => {
     const sealed = vault.seal(serviceSecrets.placeOf({ name }), secret)
     return sql`
       INSERT INTO service_secret (name, sealed) VALUES (${name}, ${sealed})
-      ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, value = NULL`
+      ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed`
   })
   if (wanted.length > 0) yield* sql`SELECT pg_notify(${SECRETS_CHANNEL}, '')`
   return wanted.length
 })
 
 /**
- * Joins the deployment of the cell behind `from`: a program's clients of both databases. Returns how many keys and secrets were
- * copied. Fails with CellsApart where the two cannot be one deployment.
+ * Joins this database to the deployment of the cell behind the client `from`. Returns the number of copied keys and secrets. Fails with
+ * CellsApart if the two cannot be one deployment.
  */
 export const join = Effect.fn("cell.join")(function* (from: SqlClient.SqlClient) {
   const sql = yield* SqlClient.SqlClient
@@ -119,7 +113,7 @@ export const join = Effect.fn("cell.join")(function* (from: SqlClient.SqlClient)
     return yield* new CellsApart({ message: "The other cell was never started: start its server first." })
   if (identity.id === cell)
     return yield* new CellsApart({
-      message: `Both would be the cell ${cell}: give this one, and its servers, another CELL.`,
+      message: `Both would be the cell ${cell}: set another CELL for this cell and its servers.`,
     })
   const secrets = yield* there(openServiceSecrets)
   const administrators = yield* there(readAdministrators)
@@ -127,10 +121,10 @@ export const join = Effect.fn("cell.join")(function* (from: SqlClient.SqlClient)
     Effect.gen(function* () {
       yield* sql`LOCK TABLE service_secret IN EXCLUSIVE MODE`
       const own = yield* openServiceSecrets
-      const others = differing(secrets, own)
-      if (others.length > 0 && (yield* hasUsed))
+      const conflicting = differing(secrets, own)
+      if (conflicting.length > 0 && (yield* hasUsed))
         return yield* new CellsApart({
-          message: `This cell has used secrets of its own (${others.join(", ")}): links that it made would lead nowhere, and retries would find no answer. A cell joins before it makes any links, and before requests with an Idempotency-Key, or a day after the last one.`,
+          message: `This cell has already used its own secrets (${conflicting.join(", ")}): after joining, its links would not work and its retries would not find their responses. A cell must join before it makes links, and before it gets requests with an Idempotency-Key, or a day after the last one.`,
         })
       yield* nameCell(true)
       return (yield* writeSecrets(secrets, own)) + (yield* writeAdministrators(administrators))

@@ -1,6 +1,6 @@
 /**
- * Moving an account to another cell (docs/scaling.md). Both sides write down how far that is (standing.ts): whoever runs it again,
- * after a crash at any line, goes on from there.
+ * Moves an account to another cell (docs/scaling.md). Both sides store the state of the move (standing.ts), so a new run after a
+ * crash continues from that state.
  */
 import { Effect, type Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
@@ -44,66 +44,66 @@ import {
 } from "./standing.ts"
 import { analyse, type MovedTable } from "./tables.ts"
 
-/** How often it is looked whether what is being deleted is gone. */
-const DELETING_EVERY_MS = 200
-/** How far behind the target may be as the account is fenced: what it is behind by, callers wait for. */
-const NEAR_MS = 300
-/** How often it is looked whether it is that near. */
-const LOOKS = 100
-/** Once it is fenced, for how long. */
+/** How often a running deletion is polled. */
+const DELETION_POLL_MS = 200
+/** The largest replication lag at which the account is fenced. Callers wait for this lag. */
+const MAX_LAG_MS = 300
+/** How often the lag is measured before the account is fenced anyway. */
+const MAX_LAG_CHECKS = 100
+/** How long the target may take to catch up after the fence. */
 const CATCH_UP_LIMIT_MS = 30_000
 
-/** The steps in their order: what stands between two of them a crash leaves to the next run. */
+/** The steps in order. After a crash the next run repeats the step that was not finished. */
 export const STEPS = ["copying", "proving", "fencing", "fenced", "compared", "opened", "left", "put aside"] as const
 export type Step = (typeof STEPS)[number]
 
-/** What sends callers to the cell in which an account lives (haproxy.ts). With no entries it fails where nobody could be told. */
+/** Routes these keys to their cells in the proxies (haproxy.ts). With no entries it only checks that each proxy answers. */
 export type Route = (entries: ReadonlyArray<readonly [key: string, cell: string]>) => Effect.Effect<void, CellsApart>
 
 export interface MoveOptions extends Databases {
   readonly account: string
-  /** How the target's server reaches the source's database. */
+  /** The URL by which the target's Postgres reaches the source's database. */
   readonly from: Redacted.Redacted<string>
   readonly replayables: ReadonlyArray<Replayable>
   readonly route: Route
-  /** Told at each step, for whoever looks on. */
+  /** Called at each step, to report progress. */
   readonly progress: (step: Step) => Effect.Effect<void>
 }
 
-/** A row at each side. */
-interface Standing {
+/** The move's row on each side. */
+interface MoveRows {
   readonly here: MoveRow
   readonly there: MoveRow | undefined
 }
 
 const MARKS: MovedTable = { name: "account_mark", owner: "account_id", key: [], versioned: false }
 
-const isThere = Effect.fnUntraced(function* (account: string) {
+const accountExists = Effect.fnUntraced(function* (account: string) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql`SELECT 1 FROM account WHERE id = ${account}`
   return rows.length > 0
 })
 
-/** The sequences that order rows of an account, and where they are. */
+/** Reads the sequences that order an account's rows, with their last values. */
 const readSequences = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<{ name: string; last: number | null }>`
     SELECT sequencename::text AS name, last_value AS last FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1`
 })
 
-/** Numbers that may be drawn while a sequence is set. */
+/** Values that the source may still draw while the target's sequence is set. */
 const SEQUENCE_MARGIN = 1_000_000
 
-/** What is made at the target from now on comes after what was made at the source. */
-const advanceSequences = Effect.fnUntraced(function* (ahead: Effect.Success<typeof readSequences>) {
+/** Advances the target's sequences past the source's, so that new rows sort after the copied ones. */
+const advanceSequences = Effect.fnUntraced(function* (sequences: Effect.Success<typeof readSequences>) {
   const sql = yield* SqlClient.SqlClient
-  for (const { name, last } of ahead)
+  for (const { name, last } of sequences)
     yield* sql`
       SELECT setval(${`public.${name}`}::regclass, ${last ?? 0}::bigint + ${SEQUENCE_MARGIN}::bigint) FROM pg_sequences
       WHERE schemaname = 'public' AND sequencename = ${name} AND coalesce(last_value, 0) <= ${last ?? 0}::bigint`
 })
 
-/** Wakes the target's workers for what is due; all else they find by themselves within seconds. */
+/** Wakes the target's workers for due timers. They find all other work within seconds by polling. */
 const wake = Effect.fnUntraced(function* (account: string) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
@@ -112,38 +112,38 @@ const wake = Effect.fnUntraced(function* (account: string) {
       WHERE account_id = ${account} AND test_clock_id IS NULL AND due_at < now() + interval '2 minutes' LIMIT 1000))`
 })
 
-/** Whether a sandbox of the account is being reset, or a clock of its is being deleted. */
+/** Reads whether a sandbox reset or a test clock deletion of the account is running. */
 const isDeleting = Effect.fnUntraced(function* (account: string) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql`SELECT 1 FROM deletion WHERE account_id = ${account} LIMIT 1`
   return rows.length > 0
 })
 
-/** Proves what is copied. What is half deleted proves nothing: deletions that are under way are waited for. */
+/** Checks the copy at the target. Waits for running deletions first: a half-deleted object would fail the check. */
 const proveCopy = Effect.fnUntraced(function* (
   { account, target, replayables }: MoveOptions,
   here: MoveRow,
   { at }: Sides,
 ) {
   const deleting = at("source", isDeleting(account))
-  const proved = Effect.gen(function* () {
-    yield* Effect.repeat(deleting, { while: (is) => is, schedule: Schedule.spaced(DELETING_EVERY_MS) })
+  const checked = Effect.gen(function* () {
+    yield* Effect.repeat(deleting, { while: (isRunning) => isRunning, schedule: Schedule.spaced(DELETION_POLL_MS) })
     yield* at("source", catchUp(here, target))
     yield* at("target", prove(account, replayables))
   })
-  // One that has begun meanwhile may be what differs.
-  yield* Effect.retry(proved, { while: () => deleting })
+  // A deletion that started meanwhile may have caused the difference.
+  yield* Effect.retry(checked, { while: () => deleting })
 })
 
-/** Copies until the target is near, proves the copy, fences the account, and opens it at the target. */
-const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, there }: Standing, sides: Sides) {
+/** Copies until the target is close behind, checks the copy, fences the account, and opens it at the target. */
+const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, there }: MoveRows, sides: Sides) {
   const { account, target, from, progress } = options
   const { at, tables } = sides
   yield* progress("copying")
-  const begun = (yield* at("target", subscriptionOf(here))) !== undefined
-  // What a move that was given up has left there.
-  if (!begun) yield* at("target", clear([...tables, MARKS], here, "arriving"))
-  yield* at("source", publish(here, tables, begun))
+  const isCopying = (yield* at("target", subscriptionOf(here))) !== undefined
+  // An abandoned move may have left rows at the target.
+  if (!isCopying) yield* at("target", clear([...tables, MARKS], here, "arriving"))
+  yield* at("source", publish(here, tables, isCopying))
   yield* at("target", subscribe(here, from))
   yield* at("source", reached(here))
   yield* at("target", copied(here))
@@ -151,7 +151,7 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
     yield* progress("proving")
     yield* at("target", analyse(tables))
     yield* proveCopy(options, here, sides)
-    for (let look = 0; look < LOOKS && (yield* at("source", catchUp(here, target))) > NEAR_MS; look++) {}
+    for (let check = 0; check < MAX_LAG_CHECKS && (yield* at("source", catchUp(here, target))) > MAX_LAG_MS; check++) {}
     yield* progress("fencing")
     yield* at("source", fence(here))
     yield* at("source", requireStanding(here, ["fenced"]))
@@ -159,7 +159,7 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
   yield* progress("fenced")
   yield* Effect.timeoutOrElse(at("source", catchUp(here, target)), {
     duration: CATCH_UP_LIMIT_MS,
-    orElse: () => Effect.fail(apart("The target does not catch up: the log of its Postgres says why.")),
+    orElse: () => Effect.fail(apart("The target does not catch up: see the log of its Postgres.")),
   })
   yield* requireAlike(sides)
   const rows = yield* compare(account, sides)
@@ -169,59 +169,57 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
   yield* at("target", open(there!, yield* Cell))
 })
 
-/** Fails where somebody else is moving the account; the others are kept off while the scope is open. */
-const exclusively = Effect.fnUntraced(function* (account: string, source: SqlClient.SqlClient) {
+/** Locks the account against other movers until the scope closes. Fails if another process is moving it. */
+const lockAgainstMovers = Effect.fnUntraced(function* (account: string, source: SqlClient.SqlClient) {
   const connection = yield* source.reserve
   const lock = `SELECT pg_try_advisory_lock(${LOCKS.mover}, hashtext($1)) AS taken`
   const [row] = yield* connection.execute(lock, [account], undefined)
-  if (row.taken !== true) return yield* apart(`Somebody else is moving ${account} just now.`)
+  if (row.taken !== true) return yield* apart(`Another process is moving ${account} now.`)
 })
 
-/** Ends the copying: each side forgets it once the other one need not know of it any more. */
+/** Ends the copying. Each side drops its part as soon as the other side no longer needs it. */
 const endCopying = Effect.fnUntraced(function* (move: Move, { at }: Sides) {
   const subscription = yield* at("target", detach(move))
   yield* at("source", unpublish(move, subscription))
   yield* at("target", unsubscribe(move))
 })
 
-/** Switches the fences off, unless another account moves. */
+/** Disables the fences, unless another account is moving. */
 const putFencesAway = Effect.fnUntraced(function* ({ at, tables }: Sides) {
   yield* at("target", switchFence(tables))
   yield* at("source", switchFence(tables))
 })
 
 /**
- * Moves an account. Returns how many rows it had, and for how long its writes were refused, ms. Where that fails before it has
- * opened at the target, it is written at its source as before.
+ * Moves an account. Returns its number of rows and for how long its writes were refused (ms). If the move fails before the account
+ * opens at the target, the source accepts its writes again.
  */
 export const moveAccount = Effect.fn("account.move")(function* (options: MoveOptions) {
   const { account, source, route, progress } = options
   if (account === OWN_ACCOUNT)
-    return yield* apart(`${account} is the service's own: each cell has one, and it does not move.`)
-  yield* exclusively(account, source)
+    return yield* apart(`${account} is the service's own account: each cell has one, and it does not move.`)
+  yield* lockAgainstMovers(account, source)
   const sides = yield* sidesOf(options)
   const { at, tables } = sides
   const cell = yield* requireJoined(sides)
-  const standing = yield* at("source", readMove(account))
-  if (standing !== undefined && !isLeaving(standing))
-    return yield* apart(
-      `${account} is on its way to this cell: finish that move first, from the cell ${standing.cell}.`,
-    )
-  // Found out before anything rests on it: once the account has opened there, callers have to be sent after it.
-  if (standing?.state !== "left") yield* route([])
-  if (standing === undefined || standing.state === "copying") {
-    if (!(yield* at("source", isThere(account)))) return yield* apart(`No such account: ${account}.`)
-    if (standing === undefined && (yield* at("target", isThere(account)))) return yield* notDoneThere(account)
+  const current = yield* at("source", readMove(account))
+  if (current !== undefined && !isLeaving(current))
+    return yield* apart(`${account} is on its way to this cell: finish that move first, from the cell ${current.cell}.`)
+  // Checks the proxies early: once the account has opened at the target, they must be able to switch.
+  if (current?.state !== "left") yield* route([])
+  if (current === undefined || current.state === "copying") {
+    if (!(yield* at("source", accountExists(account)))) return yield* apart(`No such account: ${account}.`)
+    if (current === undefined && (yield* at("target", accountExists(account)))) return yield* notDoneThere(account)
     yield* requireAlike(sides)
   }
-  const begun = yield* begin(account, cell, sides)
-  const { here } = begun
-  if (!hasOpened(here, begun.there))
-    yield* handOver(options, begun, sides).pipe(
+  const started = yield* begin(account, cell, sides)
+  const { here } = started
+  if (!hasOpened(here, started.there))
+    yield* handOver(options, started, sides).pipe(
       Effect.onError(() =>
         Effect.catchCause(takeBack(here, sides), (cause) =>
           Effect.logError(
-            "the target does not say whether the account has opened there: its writes may be refused until this is run again, or given up by --abandon",
+            "cannot read from the target whether the account has opened there: its writes may be refused until this command runs again, also with --abandon",
             { account },
             cause,
           ),
@@ -232,31 +230,31 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
   if (here.state !== "left") {
     yield* at("target", wake(account))
     const entries = (yield* at("target", routesOf(account, cell))).map((key) => [key, cell] as const)
-    // Who slept through the rest of the move does not send callers to where the account was then.
+    // A mover that was paused while the move went further must not route callers to the old cell.
     yield* at("source", requireStanding(here, ["fenced", "left"]))
     yield* route(entries)
     yield* at("source", leave(here))
   }
   yield* progress("left")
   yield* endCopying(here, sides)
-  const left = yield* at("source", requireStanding(here, ["left"]))
+  const leftRow = yield* at("source", requireStanding(here, ["left"]))
   yield* at("source", putAside([...tables, MARKS], here))
   yield* progress("put aside")
   yield* at("target", forget(here, "opened"))
   yield* at("source", forget(here, "left"))
   yield* putFencesAway(sides)
-  return { rows: left.rows ?? 0, gapMs: left.left_at! - left.fenced_at! }
+  return { rows: leftRow.rows ?? 0, gapMs: leftRow.left_at! - leftRow.fenced_at! }
 }, Effect.scoped)
 
 /**
- * Gives up a move that is under way: the account stays where it is, and what was copied goes. Fails where it lives at the
- * target already: then the move can only be finished.
+ * Abandons a running move: the account stays at its source, and the copied rows are deleted. Fails if the account already lives at
+ * the target: then the move can only be finished.
  */
 export const abandonMove = Effect.fn("account.abandonMove")(function* (
   options: Databases & Pick<MoveOptions, "account">,
 ) {
   const { account, source } = options
-  yield* exclusively(account, source)
+  yield* lockAgainstMovers(account, source)
   const sides = yield* sidesOf(options)
   const { at, tables } = sides
   const here = yield* at("source", readMove(account))
@@ -273,7 +271,7 @@ export const abandonMove = Effect.fn("account.abandonMove")(function* (
   yield* endCopying(here, sides)
   if (there !== undefined) yield* at("target", clear([...tables, MARKS], here, "withdrawn"))
   yield* at("source", source`DELETE FROM account_mark WHERE account_id = ${account}`)
-  // Its source forgets it last: until then whoever looks finds the move as it was.
+  // The source forgets it last: until then a new run still finds the move.
   yield* at("target", forget(here, "withdrawn"))
   yield* at("source", forget(here, "copying"))
   yield* putFencesAway(sides)

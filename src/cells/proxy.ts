@@ -1,17 +1,17 @@
 /**
- * Telling HAProxy where accounts live that have moved: by its runtime API, which changes the map in its memory at once. What a
- * proxy begins with is written by `cell haproxy --map`.
+ * Sets the cells of moved accounts in running HAProxy processes. Their runtime API changes the map in memory immediately. The map file
+ * for a proxy's start is written by `cell haproxy --map`.
  */
 import { connect } from "node:net"
 import { Effect } from "effect"
 import { CellsApart } from "./CellsApart.ts"
 
-/** What the map's file is called (haproxy.ts). */
+/** The name of the map's file (haproxy.ts). */
 export const MAP_NAME = "cells.map"
 
 const ANSWER_LIMIT_MS = 5_000
 
-/** Sends one command to a socket, `HOST:PORT` or a path; returns what is answered. */
+/** Sends one command to a socket, `HOST:PORT` or a path. Returns the answer. */
 const command = (address: string, text: string): Effect.Effect<string, CellsApart> =>
   Effect.callback((resume) => {
     const fail = (reason: string) =>
@@ -28,17 +28,16 @@ const command = (address: string, text: string): Effect.Effect<string, CellsApar
     socket.end(`${text}\n`)
   })
 
-/** The map as the proxy calls it, by the file that it was read from. */
+/** Reads the proxy's ID of the map (`#n`), found by its file name. */
 const mapOf = Effect.fnUntraced(function* (address: string) {
   const maps = yield* command(address, "show map")
   const line = maps.split("\n").find((one) => one.includes(`/${MAP_NAME})`))
   const id = line === undefined ? undefined : /^(\d+) /.exec(line)?.[1]
-  if (id === undefined)
-    return yield* new CellsApart({ message: `--proxy: ${address} has no map that is called ${MAP_NAME}.` })
+  if (id === undefined) return yield* new CellsApart({ message: `--proxy: ${address} has no map named ${MAP_NAME}.` })
   return `#${id}`
 })
 
-/** Has proxies send what they know by these keys to these cells from now on; fails where one cannot be told, without keys too. */
+/** Routes these keys to these cells in each proxy. Fails if a proxy cannot be reached, even with no entries. */
 export const tellProxies = Effect.fnUntraced(function* (
   addresses: ReadonlyArray<string>,
   entries: ReadonlyArray<readonly [key: string, cell: string]>,
@@ -46,10 +45,10 @@ export const tellProxies = Effect.fnUntraced(function* (
   for (const address of addresses) {
     const map = yield* mapOf(address)
     for (const [key, cell] of entries) {
-      // There is no moment without an entry where there was one.
+      // `set` before `add`: an existing entry is never missing, even for a moment.
       const answer = yield* command(address, `set map ${map} ${key} ${cell}`)
-      const refused = answer === "" ? "" : yield* command(address, `add map ${map} ${key} ${cell}`)
-      if (refused !== "") return yield* new CellsApart({ message: `--proxy: ${address} says: ${refused}` })
+      const refusal = answer === "" ? "" : yield* command(address, `add map ${map} ${key} ${cell}`)
+      if (refusal !== "") return yield* new CellsApart({ message: `--proxy: ${address} answered: ${refusal}` })
     }
   }
 })

@@ -1,4 +1,4 @@
-/** Taking an account's rows out of a cell's tables, in batches; kept for some days where it has left. */
+/** Removes an account's rows from a cell's tables, in batches. The rows of an account that has left are kept for some days. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
@@ -7,35 +7,35 @@ import type { Move } from "./replication.ts"
 import { requireStanding, type State } from "./standing.ts"
 import type { MovedTable } from "./tables.ts"
 
-/** Some tens of milliseconds. */
+/** Rows per statement: it takes some tens of milliseconds. */
 const BATCH = 2_000
-/** How long the rows of an account that has left are kept. */
+/** How long the rows of an account that has left are kept in `account_kept`. */
 const KEPT_FOR = "7 days"
 
-interface Place {
+interface RowLocation {
   readonly place: string
   readonly key: ReadonlyArray<string>
 }
 
-const behind = (sql: SqlClient.SqlClient, { key }: MovedTable, after: ReadonlyArray<string> | undefined): Fragment => {
+const isAfter = (sql: SqlClient.SqlClient, { key }: MovedTable, after: ReadonlyArray<string> | undefined): Fragment => {
   if (after === undefined || key.length === 0) return sql`true`
   const columns = sql.csv(key.map(({ name }) => sql`${sql(name)}`))
   const values = sql.csv(key.map(({ type }, at) => sql`${after[at]!}::text::${sql.literal(type)}`))
   return sql`(${columns}) > (${values})`
 }
 
-/** By what right rows are taken out: the move is in this state on this side, and `unless` does not hold. */
-interface Warrant {
+/** The condition for removing rows: the move is in this state on this side, and `unless` is false. */
+interface RemovalGuard {
   readonly move: Move
   readonly state: State
   readonly isKept: boolean
   readonly unless: Fragment
 }
 
-/** Takes out the next rows of a table in the order of its key; returns the key behind which to go on. */
-const takeOut = Effect.fnUntraced(function* (
+/** Removes the next batch of a table's rows in key order. Returns the last key; undefined at the end. */
+const removeBatch = Effect.fnUntraced(function* (
   table: MovedTable,
-  { move, state, isKept, unless }: Warrant,
+  { move, state, isKept, unless }: RemovalGuard,
   after: ReadonlyArray<string> | undefined,
 ) {
   yield* requireStanding(move, [state])
@@ -44,12 +44,12 @@ const takeOut = Effect.fnUntraced(function* (
   const { name, owner, key } = table
   const order = sql.csv(key.length === 0 ? [sql`1`] : key.map((column) => sql`${sql(column.name)}`))
   const texts = key.map((column) => `${column.name}::text`).join(", ")
-  const rows = yield* sql<Place>`
+  const rows = yield* sql<RowLocation>`
     SELECT ctid::text AS place, ARRAY[${sql.literal(texts)}]::text[] AS key FROM ${sql(name)}
-    WHERE ${sql(owner)} = ${account} AND ${behind(sql, table, after)} ORDER BY ${order} LIMIT ${BATCH}`
+    WHERE ${sql(owner)} = ${account} AND ${isAfter(sql, table, after)} ORDER BY ${order} LIMIT ${BATCH}`
   if (rows.length === 0) return undefined
   const places = rows.map(({ place }) => place)
-  // In the statement itself: whoever sees a row that should stay sees why.
+  // Checked in the DELETE itself, so that the condition and the rows are read in one snapshot.
   const gone = sql`
     DELETE FROM ${sql(name)} t WHERE ctid = ANY(${places}::text[]::tid[]) AND ${sql(owner)} = ${account} AND NOT ${unless}`
   yield* isKept
@@ -61,27 +61,27 @@ const takeOut = Effect.fnUntraced(function* (
   return rows.length < BATCH ? undefined : rows.at(-1)!.key
 })
 
-const takeAllOut = Effect.fnUntraced(function* (tables: ReadonlyArray<MovedTable>, warrant: Warrant) {
+const removeAll = Effect.fnUntraced(function* (tables: ReadonlyArray<MovedTable>, guard: RemovalGuard) {
   for (const table of tables) {
     let after: ReadonlyArray<string> | undefined
-    do after = yield* asReplica(takeOut(table, warrant, after))
+    do after = yield* asReplica(removeBatch(table, guard, after))
     while (after !== undefined)
   }
 })
 
-/** Takes all rows of an account out of the tables of the cell that it has left, and keeps them. May be done again. */
+/** Moves all rows of an account that has left to `account_kept`. Idempotent. */
 export const putAside = (tables: ReadonlyArray<MovedTable>, move: Move) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    takeAllOut(tables, { move, state: "left", isKept: true, unless: sql`false` }),
+    removeAll(tables, { move, state: "left", isKept: true, unless: sql`false` }),
   )
 
 /**
- * Takes out of the tables what was copied of an account that is arriving, by an earlier try, or that was to; nothing while it is being
- * copied. May be done again.
+ * Deletes the copied rows of an account that is arriving (from an earlier attempt) or withdrawn. Deletes nothing while its subscription
+ * exists. Idempotent.
  */
 export const clear = (tables: ReadonlyArray<MovedTable>, move: Move, state: "arriving" | "withdrawn") =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    takeAllOut(tables, {
+    removeAll(tables, {
       move,
       state,
       isKept: false,
@@ -91,7 +91,7 @@ export const clear = (tables: ReadonlyArray<MovedTable>, move: Move, state: "arr
 
 const MAX_PURGED = 2_000
 
-/** Deletes what was kept long enough. */
+/** Deletes kept rows whose time is over. */
 export const purgeKept = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   let purged = MAX_PURGED

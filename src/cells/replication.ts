@@ -1,7 +1,6 @@
 /**
- * Copying an account by Postgres's own logical replication: a publication of the source whose row filters let that account's
- * rows through, and a subscription of the target. First all rows as they are, then whatever is written, in order of commit.
- * Each step may be taken again.
+ * Copies an account by Postgres's logical replication: a publication at the source, filtered to the account's rows, and a
+ * subscription at the target. First all existing rows are copied, then all changes in commit order. Each step is idempotent.
  */
 import { randomUUID } from "node:crypto"
 import { Effect, Redacted, Schedule } from "effect"
@@ -9,19 +8,19 @@ import { SqlClient } from "effect/sql"
 import { apart } from "./CellsApart.ts"
 import type { MovedTable } from "./tables.ts"
 
-const LOOK_EVERY_MS = 100
-const LOOK_CLOSELY_MS = 5
+const POLL_MS = 100
+const FAST_POLL_MS = 5
 
-/** In SQL that takes no parameters. */
+/** Quotes a text for SQL statements that accept no parameters. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
 export interface Move {
   readonly account_id: string
-  /** What the publication, the slot and the subscription are called, too. */
+  /** Also the name of the publication, the slot and the subscription. */
   readonly move_id: string
 }
 
-/** At the target: the subscription's number; undefined where there is none. */
+/** At the target: reads the subscription's OID; undefined if there is none. */
 export const subscriptionOf = Effect.fnUntraced(function* ({ move_id }: Move) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ oid: number }>`SELECT oid::bigint AS oid FROM pg_subscription WHERE subname = ${move_id}`
@@ -29,20 +28,20 @@ export const subscriptionOf = Effect.fnUntraced(function* ({ move_id }: Move) {
 })
 
 /**
- * At the source: what is to be copied, and from where in its log. Where copying has begun (`begun`) that place must be there still:
- * from another one, what was written in between would be missing.
+ * At the source: creates the publication and the replication slot. If copying has started (`isCopying`), the slot must still exist: a
+ * new slot would miss the changes in between.
  */
 export const publish = Effect.fnUntraced(function* (
   { account_id, move_id }: Move,
   tables: ReadonlyArray<MovedTable>,
-  begun: boolean,
+  isCopying: boolean,
 ) {
   const sql = yield* SqlClient.SqlClient
   const slots = yield* sql`
     SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id} AND wal_status IS DISTINCT FROM 'lost'`
-  if (begun && slots.length === 0)
+  if (isCopying && slots.length === 0)
     return yield* apart(
-      `The replication slot ${move_id} is gone: run the command with --abandon, and move the account anew.`,
+      `The replication slot ${move_id} is gone: run the command with --abandon, then move the account again.`,
     )
   const published = yield* sql`SELECT 1 FROM pg_publication WHERE pubname = ${move_id}`
   if (published.length === 0) {
@@ -56,89 +55,89 @@ export const publish = Effect.fnUntraced(function* (
     WHERE NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id})`
 })
 
-/** At the target: begins to copy, or goes on. `from` is how the target's server reaches the source's database, by now. */
+/** At the target: starts or continues copying. `from` is the current URL by which the target's Postgres reaches the source's database. */
 export const subscribe = Effect.fnUntraced(function* (move: Move, from: Redacted.Redacted<string>) {
   const sql = yield* SqlClient.SqlClient
   const { move_id } = move
   const connection = `CONNECTION ${quoted(Redacted.value(from))}`
-  const begun = (yield* subscriptionOf(move)) !== undefined
+  const isCopying = (yield* subscriptionOf(move)) !== undefined
   yield* sql.unsafe(
-    begun
+    isCopying
       ? `ALTER SUBSCRIPTION ${move_id} ${connection}`
       : `CREATE SUBSCRIPTION ${move_id} ${connection} PUBLICATION ${move_id}
          WITH (create_slot = false, slot_name = ${quoted(move_id)}, copy_data = true, synchronous_commit = 'on')`,
   ).unprepared
 })
 
-/** How long the target's server may take to reach the source's. It tries every five seconds. */
+/** How long the target's Postgres may take to connect to the source's. It tries every five seconds. */
 const REACH_LIMIT_MS = 20_000
 
-/** At the source: fails unless the target's server comes to fetch what is published. */
+/** At the source: waits until the target's Postgres uses the slot. Fails if it does not connect in time. */
 export const reached = Effect.fnUntraced(function* ({ move_id }: Move) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id} AND active`.pipe(
-    Effect.repeat({ until: (rows) => rows.length > 0, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
+    Effect.repeat({ until: (rows) => rows.length > 0, schedule: Schedule.spaced(POLL_MS) }),
     Effect.timeoutOrElse({
       duration: REACH_LIMIT_MS,
       orElse: () =>
         apart(
-          "The target's Postgres does not reach this cell's by the address in DATABASE_URL: the log of the target's says why.",
+          "The target's Postgres cannot connect to this cell's Postgres by the address in DATABASE_URL: see the log of the target's Postgres.",
         ),
     }),
   )
 })
 
-/** For how long the copying may fail and get no further, before somebody has to look why. What it lacks may come back meanwhile. */
+/** How long the copying may fail without progress before the command stops. A short outage may end within this time. */
 const FAILING_MS = 30_000
 
-/** How often the copying has failed, as the target counts. */
+/** SQL: how often the copying has failed, as counted by the target. */
 const failuresOf = (sql: SqlClient.SqlClient, { move_id }: Move) => sql`
   coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats WHERE subname = ${move_id}), 0)`
 
-const failing = () => apart("The copying fails again and again: the log of the target's Postgres says why.")
+const failing = () => apart("The copying fails repeatedly: see the log of the target's Postgres.")
 
-/** How far the copying is: so many tables, or marks, are to come. */
+/** The progress of the copying: how many tables, or marks, are left. */
 interface Progress {
   readonly left: number
   readonly failures: number
 }
 
-/** Looks until nothing is left; fails where it fails just now, and has got no further for a while. */
+/** Polls until nothing is left. Fails if the copying is failing and has made no progress for a while. */
 const untilDone = Effect.fnUntraced(function* <E, R>(
-  look: Effect.Effect<ReadonlyArray<Progress>, E, R>,
+  readProgress: Effect.Effect<ReadonlyArray<Progress>, E, R>,
   everyMs: number,
 ) {
   let [least, since] = [Number.POSITIVE_INFINITY, 0]
-  let seen: number | undefined
+  let lastFailures: number | undefined
   const isStuck = ({ left, failures }: Progress): boolean => {
     if (left < least) [least, since] = [left, performance.now()]
-    const fails = failures > (seen ?? failures)
-    seen = failures
-    return fails && performance.now() - since > FAILING_MS
+    const isFailing = failures > (lastFailures ?? failures)
+    lastFailures = failures
+    return isFailing && performance.now() - since > FAILING_MS
   }
-  const [last] = yield* Effect.repeat(look, {
+  const [last] = yield* Effect.repeat(readProgress, {
     until: ([row]) => row!.left === 0 || isStuck(row!),
     schedule: Schedule.spaced(everyMs),
   })
   if (last!.left > 0) return yield* failing()
 })
 
-/** At the target: waits until all rows that there were are copied. */
+/** At the target: waits until all existing rows are copied. */
 export const copied = (move: Move) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     untilDone(
       sql<Progress>`
         SELECT count(*) FILTER (WHERE r.srsubstate <> 'r') AS left, ${failuresOf(sql, move)} AS failures
         FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = ${move.move_id}`,
-      LOOK_EVERY_MS,
+      POLL_MS,
     ),
   )
 
-/** Waits until the target has all that is committed at the source so far; returns how long that took, ms. */
+/** Waits until the target has everything committed at the source so far. Returns the duration (ms). */
 export const catchUp = Effect.fnUntraced(function* (move: Move, target: SqlClient.SqlClient) {
   const sql = yield* SqlClient.SqlClient
   const mark = randomUUID()
-  const beganAt = performance.now()
+  const startedAt = performance.now()
   yield* sql`
     INSERT INTO account_mark (account_id, mark) VALUES (${move.account_id}, ${mark})
     ON CONFLICT (account_id) DO UPDATE SET mark = excluded.mark`
@@ -146,12 +145,12 @@ export const catchUp = Effect.fnUntraced(function* (move: Move, target: SqlClien
     target<Progress>`
       SELECT 1 - count(*) AS left, ${failuresOf(target, move)} AS failures
       FROM account_mark WHERE account_id = ${move.account_id} AND mark = ${mark}`,
-    LOOK_CLOSELY_MS,
+    FAST_POLL_MS,
   )
-  return performance.now() - beganAt
+  return performance.now() - startedAt
 })
 
-/** At the target: ends the copying, what happens at the source does not arrive any more. What the source has for it is its to drop. */
+/** At the target: stops the copying. The source's slot stays: the source drops it. */
 export const detach = Effect.fnUntraced(function* (move: Move) {
   const sql = yield* SqlClient.SqlClient
   const subscription = yield* subscriptionOf(move)
@@ -161,20 +160,20 @@ export const detach = Effect.fnUntraced(function* (move: Move) {
   return subscription
 })
 
-/** At the source: forgets what was to be copied, and the slots that were made for it and for its tables. */
+/** At the source: drops the publication, its slot, and the slots of its tables. */
 export const unpublish = Effect.fnUntraced(function* ({ move_id }: Move, subscription: number | undefined) {
   const sql = yield* SqlClient.SqlClient
   yield* sql.unsafe(`DROP PUBLICATION IF EXISTS ${move_id}`).unprepared
   const ofTables = `pg_${subscription ?? "none"}_sync_%`
-  const its = sql`(slot_name = ${move_id} OR slot_name LIKE ${ofTables})`
-  // Until its walsender has heard that nobody listens any more, a slot is in use.
-  yield* sql`SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE ${its} AND NOT active`.pipe(
-    Effect.andThen(sql`SELECT 1 FROM pg_replication_slots WHERE ${its}`),
-    Effect.repeat({ until: (rows) => rows.length === 0, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
+  const isOurs = sql`(slot_name = ${move_id} OR slot_name LIKE ${ofTables})`
+  // A slot stays active until its walsender notices that the connection is closed.
+  yield* sql`SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE ${isOurs} AND NOT active`.pipe(
+    Effect.andThen(sql`SELECT 1 FROM pg_replication_slots WHERE ${isOurs}`),
+    Effect.repeat({ until: (rows) => rows.length === 0, schedule: Schedule.spaced(POLL_MS) }),
   )
 })
 
-/** At the target: forgets the copying, once the source has. */
+/** At the target: drops the subscription, after the source's part is dropped. */
 export const unsubscribe = Effect.fnUntraced(function* (move: Move) {
   const sql = yield* SqlClient.SqlClient
   if ((yield* subscriptionOf(move)) !== undefined) yield* sql.unsafe(`DROP SUBSCRIPTION ${move.move_id}`).unprepared

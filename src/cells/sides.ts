@@ -1,12 +1,12 @@
-/** The two databases between which an account moves. */
+/** The two databases of a move: source and target. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type MovedTable, movedTables } from "./tables.ts"
 
 export interface Databases {
-  /** Of the cell that the account leaves. */
+  /** The database of the cell that the account leaves. */
   readonly source: SqlClient.SqlClient
-  /** Of the one that it moves to. */
+  /** The database of the cell that it moves to. */
   readonly target: SqlClient.SqlClient
 }
 

@@ -1,15 +1,15 @@
 /**
- * How far the move of an account is, as both sides have it in `account_move`:
+ * The state of an account's move, as stored on both sides in `account_move`:
  *
- *   source: copying ──▶ fenced ──────────────▶ left ──▶ (nothing: its rows are kept aside)
- *   target: arriving ────────────▶ opened ────────────▶ (nothing)
+ *   source: copying ──▶ fenced ──────────────▶ left ──▶ (no row: the account's rows are in account_kept)
+ *   target: arriving ────────────▶ opened ────────────▶ (no row)
  *
- * The account lives at its source until its row at the target says `opened`; from then on it lives there. In between nobody
- * writes it. A source that goes on after all does so once the target's row says `withdrawn`, and not where it says `opened`.
+ * The account lives at its source until its row at the target is `opened`; from then on it lives at the target. While it is
+ * fenced and not opened, no write is accepted. A source reopens only after the target's row is `withdrawn`, never after `opened`.
  *
- * Each step names what it rests on, so that of two movers which decide otherwise, one that had lost its lock among them, one is
- * refused: an account is opened for the very arrival that was begun (`started_at`), and a source goes on from the very fence that
- * was looked at (`fenced_at`). An arrival that was withdrawn begins again only once its source has gone on.
+ * Each step names the row version it depends on. If two movers decide differently (one may have lost its lock), one of them fails:
+ * an account opens only for the same arrival (`started_at`), and a source reopens only the same fence (`fenced_at`).
+ * A withdrawn arrival starts again only after its source has reopened.
  */
 import { randomBytes } from "node:crypto"
 import { Effect } from "effect"
@@ -30,12 +30,12 @@ export interface MoveRow extends Move {
   readonly fenced_at: number | null
   readonly left_at: number | null
   readonly rows: number | null
-  /** To the microsecond, as text: which arrival, and which fence, it is. */
+  /** `started_at` and `fenced_at` as text, to the microsecond: they identify the arrival and the fence. */
   readonly arrival: string
   readonly fence: string | null
 }
 
-/** The states of an account at its source. */
+/** The states of a move at its source. */
 const LEAVING: ReadonlyArray<State> = ["copying", "fenced", "left"]
 
 export const isLeaving = ({ state }: MoveRow): boolean => LEAVING.includes(state)
@@ -49,11 +49,11 @@ export const readMove = Effect.fnUntraced(function* (account: string) {
   return row
 })
 
-const decidedOtherwise = (account: string) => apart(`Somebody else has decided otherwise about ${account} meanwhile.`)
+const changedByOther = (account: string) => apart(`Another process has changed the move of ${account} meanwhile.`)
 
 /**
- * The move as this side has it; fails unless it is in one of these states: somebody else may have finished it, or given it up, and the account may
- * have come back since. Nobody can until the running transaction ends, if there is one.
+ * Reads and locks the move's row on this side. Fails unless it is in one of these states: another process may have finished or abandoned
+ * the move. The lock lasts until the running transaction ends, if there is one.
  */
 export const requireStanding = Effect.fnUntraced(function* (
   { account_id, move_id }: Move,
@@ -63,10 +63,10 @@ export const requireStanding = Effect.fnUntraced(function* (
   const [row] = yield* sql<MoveRow>`
     SELECT ${sql.literal(COLUMNS)} FROM account_move
     WHERE account_id = ${account_id} AND move_id = ${move_id} AND state = ANY(${states}::text[]) FOR SHARE`
-  return row ?? (yield* decidedOtherwise(account_id))
+  return row ?? (yield* changedByOther(account_id))
 })
 
-const note = Effect.fnUntraced(function* (account: string, moveId: string, state: State, cell: string) {
+const noteState = Effect.fnUntraced(function* (account: string, moveId: string, state: State, cell: string) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     INSERT INTO account_move (account_id, move_id, state, cell) VALUES (${account}, ${moveId}, ${state}, ${cell})
@@ -75,21 +75,21 @@ const note = Effect.fnUntraced(function* (account: string, moveId: string, state
 })
 
 export const notDoneThere = (account: string) =>
-  apart(`The other cell is not done with ${account} yet: finish the move there first.`)
+  apart(`The other cell has not finished its move of ${account}: finish the move there first.`)
 
 /**
- * Notes at both sides that the account is moving, and puts up the fences: the source's is open until it is closed. Returns the
- * rows of both; a target that is done has none.
+ * Stores on both sides that the account is moving, and enables the fences: the source's refuses nothing until `fence`. Returns both
+ * rows. A target that has finished has no row.
  */
 export const begin = Effect.fnUntraced(function* (account: string, cell: string, sides: Sides) {
   const { at, tables } = sides
-  yield* at("source", note(account, `move_${randomBytes(8).toString("hex")}`, "copying", cell))
+  yield* at("source", noteState(account, `move_${randomBytes(8).toString("hex")}`, "copying", cell))
   const found = (yield* at("source", readMove(account)))!
   if (found.cell !== cell) return yield* apart(`${account} is on its way to the cell ${found.cell} already.`)
   const before = yield* at("target", readMove(account))
-  // Somebody began to give it up: its source goes on before it arrives again.
+  // An abandon was started: the source must reopen before the account arrives again.
   if (before?.state === "withdrawn") yield* takeBack(found, sides)
-  if (found.state !== "left") yield* at("target", note(account, found.move_id, "arriving", yield* Cell))
+  if (found.state !== "left") yield* at("target", noteState(account, found.move_id, "arriving", yield* Cell))
   const there = yield* at("target", readMove(account))
   if (there !== undefined && there.move_id !== found.move_id) return yield* notDoneThere(account)
   yield* at("source", switchFence(tables))
@@ -97,11 +97,11 @@ export const begin = Effect.fnUntraced(function* (account: string, cell: string,
   return { here: (yield* at("source", readMove(account)))!, there }
 })
 
-/** Whether an account that is leaving has begun to live at the target. */
+/** Whether a leaving account already lives at the target. */
 export const hasOpened = (here: MoveRow, there: MoveRow | undefined): boolean =>
   here.state === "left" || there?.state === "opened"
 
-/** Lets the source go on, unless the account has begun to live at the target; returns whether it does. */
+/** Reopens the source, unless the account already lives at the target. Returns whether it reopened. */
 export const takeBack = Effect.fnUntraced(function* ({ account_id, move_id }: Move, { at }: Sides) {
   const here = yield* at("source", readMove(account_id))
   const withdraw = Effect.flatMap(
@@ -116,7 +116,7 @@ export const takeBack = Effect.fnUntraced(function* ({ account_id, move_id }: Mo
   return true
 })
 
-/** The moment from which on the account lives at the target. `from`: the cell that it leaves. */
+/** Opens the account at the target: from this commit on it lives there. `from`: the cell that it leaves. */
 export const open = Effect.fnUntraced(function* ({ account_id: account, arrival }: MoveRow, from: string) {
   const sql = yield* SqlClient.SqlClient
   yield* asReplica(
@@ -124,8 +124,8 @@ export const open = Effect.fnUntraced(function* ({ account_id: account, arrival 
       const opened = yield* sql`
         UPDATE account_move SET state = 'opened'
         WHERE account_id = ${account} AND state = 'arriving' AND started_at = ${arrival}::timestamptz RETURNING 1`
-      if (opened.length === 0) return yield* decidedOtherwise(account)
-      // What nobody is working on any more has done nothing: whoever asks again begins anew.
+      if (opened.length === 0) return yield* changedByOther(account)
+      // Unfinished requests have changed nothing: a retry with the same idempotency key starts again.
       yield* sql`
         DELETE FROM idempotency_record WHERE account_id = ${account} AND response_status IS NULL AND resource_id IS NULL`
       yield* sql`
@@ -135,23 +135,23 @@ export const open = Effect.fnUntraced(function* ({ account_id: account, arrival 
   )
 })
 
-/** At the source: how many rows both sides had. */
+/** At the source: stores the number of rows, the same on both sides. */
 export const noteRows = Effect.fnUntraced(function* ({ account_id, move_id }: Move, rows: number) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`UPDATE account_move SET rows = ${rows} WHERE account_id = ${account_id} AND move_id = ${move_id}`
 })
 
-/** At the source: the account lives elsewhere. */
+/** At the source: notes that the account has left. */
 export const leave = Effect.fnUntraced(function* ({ account_id, move_id }: Move) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     UPDATE account_move SET state = 'left', left_at = clock_timestamp()
     WHERE account_id = ${account_id} AND move_id = ${move_id} AND state = 'fenced'`
-  // Its keys are unknown here from now on.
+  // Its keys are invalid here from now on.
   yield* sql`SELECT pg_notify('api_key_changed', ${account_id})`
 })
 
-/** This side is done with a move that it has in this state. */
+/** Deletes this side's row of a move that is in this state. */
 export const forget = Effect.fnUntraced(function* ({ account_id, move_id }: Move, state: State) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`DELETE FROM account_move WHERE account_id = ${account_id} AND move_id = ${move_id} AND state = ${state}`

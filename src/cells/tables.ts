@@ -1,21 +1,21 @@
-/** What there is of an account in a cell: the rows of every table that knows accounts, found in the database's own catalogue. */
+/** Lists the tables that have rows of accounts, from the Postgres catalogue. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 export interface MovedTable {
   readonly name: string
-  /** The column that says whose a row is. */
+  /** The column with the account's ID. */
   readonly owner: string
-  /** The columns of its primary key behind `owner`, with their types. */
+  /** The columns of its primary key after `owner`, with their types. */
   readonly key: ReadonlyArray<{ readonly name: string; readonly type: string }>
-  /** Whether its rows count their changes, in `version`. */
+  /** Whether its rows count their changes in `version`. */
   readonly versioned: boolean
 }
 
-/** What is about moves themselves. */
-const OF_MOVES = ["account_move", "account_kept", "account_mark"]
+/** The tables of the moves themselves, which are not moved. */
+const MOVE_TABLES = ["account_move", "account_kept", "account_mark"]
 
-/** The tables with rows of accounts, the accounts themselves last. */
+/** Reads the tables with rows of accounts; `account` itself is last. */
 export const movedTables = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{
@@ -30,7 +30,7 @@ export const movedTables = Effect.gen(function* () {
     FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
     CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k (attnum, n)
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relname <> ALL(${OF_MOVES}::text[])
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relname <> ALL(${MOVE_TABLES}::text[])
       AND (c.relname = 'account' OR EXISTS (
         SELECT 1 FROM pg_attribute o WHERE o.attrelid = c.oid AND o.attname = 'account_id' AND NOT o.attisdropped))
     GROUP BY c.oid, c.relname ORDER BY c.relname = 'account', c.relname`
@@ -40,20 +40,20 @@ export const movedTables = Effect.gen(function* () {
   })
 })
 
-/** Counts tables that were just filled: as what plans were made of, they were empty, and each row would be looked for among all. */
+/** Updates the statistics of tables that were just filled. Query plans made for empty tables would scan them row by row. */
 export const analyse = (tables: ReadonlyArray<MovedTable>) =>
   Effect.flatMap(
     SqlClient.SqlClient,
     (sql) => sql`ANALYZE ${sql.csv(tables.map(({ name }) => sql`${sql(name)}`))}`.unprepared,
   )
 
-/** How many rows an account has in a table, and how often those that count it have changed. */
+/** An account's rows in a table, and the sum of their versions. */
 interface Counted {
   readonly rows: number
   readonly changes: string
 }
 
-/** What an account has in each table. */
+/** Counts an account's rows in each table. */
 export const countRows = Effect.fnUntraced(function* (tables: ReadonlyArray<MovedTable>, account: string) {
   const sql = yield* SqlClient.SqlClient
   const counts = yield* Effect.forEach(tables, ({ name, owner, versioned }) =>

@@ -1,4 +1,4 @@
-/** The installation that a command works on, beside whatever servers run on it. */
+/** The installation that a command works on, while servers may run on it. */
 import { Context, Effect, Layer, type Redacted } from "effect"
 import { Command } from "effect/cli"
 import { Cell } from "../base/cell.ts"
@@ -11,7 +11,7 @@ import { requireAgreement } from "../process/DatabaseClock.ts"
 import { encryptionKeys, existingKeys } from "../security/secret/encryptionKeys.ts"
 import { Vault } from "../security/secret/Vault.ts"
 
-/** A command does one thing at a time; a second connection is for what it does outside of its transaction. */
+/** A command does one thing at a time; the second connection is for statements outside its transaction. */
 const MAX_CONNECTIONS = 2
 
 export class Installation extends Context.Service<
@@ -20,7 +20,7 @@ export class Installation extends Context.Service<
     readonly config: Config
     /** The address of its database. */
     readonly url: Redacted.Redacted<string>
-    /** The keys that its secrets lie under, newest first: of one of our own, made where there are none. */
+    /** The keys that encrypt its secrets, newest first. An installation without a configured key creates its own. */
     readonly keys: ReturnType<typeof encryptionKeys>
   }
 >()("billing/cli/Installation") {
@@ -33,33 +33,33 @@ export class Installation extends Context.Service<
   )
 }
 
-/** The installation and its database, as they are. */
+/** The installation and its database, without changes. */
 export const connected = Layer.unwrap(
   Effect.map(Installation, ({ config, url }) =>
     Layer.merge(poolLayer(url, MAX_CONNECTIONS), Layer.succeed(Cell, config.cell)),
   ),
 ).pipe(Layer.provideMerge(Installation.layer))
 
-/** The installation and its database, which has all the tables that this version knows. */
+/** The installation and its database, after all migrations of this version. */
 export const migrated = Layer.effectDiscard(Effect.andThen(migrate, requireCell)).pipe(Layer.provideMerge(connected))
 
-/** The same, where this machine's clock agrees with the database's: for commands that write (decision D10). */
+/** The same, for commands that write: this machine's clock must agree with the database's (decision D10). */
 export const writable = Layer.effectDiscard(requireAgreement).pipe(Layer.provideMerge(migrated))
 
-/** A command that reads such an installation. */
+/** Provides a migrated installation to a command that reads it. */
 export const onMigrated = <Name extends string, Input, Shared, E, R>(
   command: Command.Command<Name, Input, Shared, E, R>,
 ) => Command.provide(command, migrated)
 
-/** A command that writes to it. */
+/** Provides a migrated installation to a command that writes to it. */
 export const onWritable = <Name extends string, Input, Shared, E, R>(
   command: Command.Command<Name, Input, Shared, E, R>,
 ) => Command.provide(command, writable)
 
-/** What opens the installation's secrets. */
+/** The vault that decrypts the installation's secrets. */
 export const vault = Layer.unwrap(Effect.flatMap(Installation, ({ keys }) => Effect.map(keys, Vault.layer)))
 
-/** The same where what it seals is for servers, which are to open it: a key that they may not have is not made. */
+/** The vault for secrets that servers must decrypt: it never creates a key, because the servers might not have it. */
 export const vaultOfServers = Layer.unwrap(
   Effect.flatMap(Installation, ({ config }) => Effect.map(existingKeys(config), Vault.layer)),
 )

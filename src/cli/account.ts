@@ -1,4 +1,4 @@
-/** `account …`: merchants, made, shown, put on another API plan, let into live, put on a rail. */
+/** `account …`: creates, shows and moves merchants' accounts; changes their API plan, live access and rail. */
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import { LIVE_ACCESS_MOVES } from "../../machines/live_access.ts"
@@ -26,7 +26,7 @@ import { accountArgument, databaseOption, emailOption, nameOption, oneOf, oneOfA
 const MAX_PROXIES = 16
 
 /** An account as the operator sees it. */
-const shown = (row: AccountRow) => ({ ...renderAccount(row, false), rail: row.rail })
+const rendered = (row: AccountRow) => ({ ...renderAccount(row, false), rail: row.rail })
 
 const create = Command.make(
   "create",
@@ -45,7 +45,7 @@ const create = Command.make(
       ...(apiPlan === undefined ? {} : { apiPlan }),
       ...(liveAccess === undefined ? {} : { liveAccess }),
     })
-    yield* show({ account: shown(account), keys })
+    yield* show({ account: rendered(account), keys })
   }),
 )
 
@@ -54,7 +54,7 @@ const showOne = Command.make(
   { id: accountArgument },
   Effect.fn("account.show")(function* ({ id }) {
     const row = yield* Effect.flatMap(findAccount(id), found("account", id))
-    yield* show(shown(row))
+    yield* show(rendered(row))
   }),
 )
 
@@ -64,7 +64,7 @@ const list = Command.make(
   Effect.fn("account.list")(function* ({ cells }) {
     const here = Effect.gen(function* () {
       const cell = cells === undefined ? {} : { cell: yield* Cell }
-      return (yield* listAccounts).map((row) => ({ ...shown(row), ...cell }))
+      return (yield* listAccounts).map((row) => ({ ...rendered(row), ...cell }))
     })
     yield* show((yield* inEveryCell(here)).flat())
   }),
@@ -75,7 +75,7 @@ const changePlan = Command.make(
   { id: accountArgument, plan: oneOfArgument("PLAN", API_PLANS) },
   Effect.fn("account.setPlan")(function* ({ id, plan }) {
     const account = yield* Effect.flatMap(setPlan(id, plan), found("account", id))
-    yield* show(shown(account))
+    yield* show(rendered(account))
   }),
 )
 
@@ -88,26 +88,26 @@ const liveAccess = Command.make(
       const message = `Live access of ${id} is ${account.live_access}: it cannot ${move} from there.`
       return yield* new Refused({ message })
     }
-    yield* show(shown(account))
+    yield* show(rendered(account))
   }),
 )
 
-/** Gives an account what the file holds, and switches it to the rail that this is for. */
-const give = Effect.fnUntraced(function* (id: string, rail: RailName, path: string) {
+/** Gives an account the credentials in the file, and switches it to their rail. */
+const giveFile = Effect.fnUntraced(function* (id: string, rail: RailName, path: string) {
   if (!isOutside(rail)) return yield* new BadUsage({ message: `--credentials: the ${rail} takes none.` })
   const { config } = yield* Installation
   const credentials = yield* readCredentials(path, rail, config.production)
-  const given = Effect.provide(giveCredentials(id, rail, credentials), vaultOfServers)
-  return yield* Effect.flatMap(given, found("account", id))
+  const updated = Effect.provide(giveCredentials(id, rail, credentials), vaultOfServers)
+  return yield* Effect.flatMap(updated, found("account", id))
 })
 
-/** Switches an account to a rail whose credentials it was given before. */
+/** Switches an account to a rail that it already has credentials for. */
 const switchTo = Effect.fnUntraced(function* (id: string, rail: RailName) {
   const { config } = yield* Installation
   if (rail === "simulator" && config.production)
-    return yield* new Refused({ message: "The simulator charges nobody: production refuses it in live." })
+    return yield* new Refused({ message: "The simulator takes no real payments: production refuses it in live." })
   const { account, refused } = yield* Effect.flatMap(switchRail(id, rail), found("account", id))
-  if (refused) return yield* new Refused({ message: `${id} was given no credentials of ${rail}: give --credentials.` })
+  if (refused) return yield* new Refused({ message: `${id} has no credentials of ${rail}: use --credentials.` })
   return account
 })
 
@@ -119,7 +119,7 @@ const chooseRail = Command.make(
     path: text("credentials", "FILE").pipe(Flag.withDefault(undefined)),
   },
   Effect.fn("account.rail")(function* ({ id, rail, path }) {
-    yield* show(shown(yield* path === undefined ? switchTo(id, rail) : give(id, rail, path)))
+    yield* show(rendered(yield* path === undefined ? switchTo(id, rail) : giveFile(id, rail, path)))
   }),
 )
 
@@ -132,7 +132,7 @@ const moveOne = Command.make(
     abandoned: Flag.Boolean("abandon").pipe(Flag.withoutNegation, Flag.withDefault(false)),
   },
   Effect.fn("account.move")(function* ({ id, to, proxies, abandoned }) {
-    // All the machines there are: loaded by the command that runs them.
+    // It imports all machines: only this command loads it.
     const { abandon, move } = yield* Effect.promise(() => import("./moving.ts"))
     yield* show(yield* abandoned ? abandon(id, to) : move(id, to, proxies))
   }),

@@ -1,4 +1,4 @@
-/** `admin …`: the service's own people. */
+/** `admin …`: the service's administrators. */
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import {

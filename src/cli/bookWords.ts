@@ -1,4 +1,4 @@
-/** What commands about the books say to people. */
+/** The text output of the commands about the books. */
 import type { Effect } from "effect"
 import { formatKobo } from "../base/money.ts"
 import type { Settlement, Unmatched } from "../ledger/settlements.ts"
@@ -8,15 +8,15 @@ import { paragraphs, table } from "./table.ts"
 
 const environment = (livemode: boolean): string => (livemode ? "live" : "sandbox")
 
-/** What each kind of row that does not match means, and what to do about it. */
+/** The meaning of each kind of row that does not match, and what to do. */
 const MEANINGS: Readonly<Record<Unmatched["reason"], string>> = {
   unknown_reference: "our books have no such payment",
   other_rail: "another rail took it",
   amount_differs: "booked; the amount differs from ours, the difference is in suspense",
   payout_differs: "booked; paid out is not the amount less the fee, the difference is in suspense",
-  booked_otherwise: "booked before with another fee or payout, which stands",
+  booked_otherwise: "booked before with another fee or payout, which stays",
   dated_before_payment: "not booked: it is dated more than a month before its payment",
-  duplicate: "not booked: the file has it before",
+  duplicate: "not booked: the file has this payment before",
   not_paid_out: "not paid out yet",
   not_deducted: "sent back after it was paid out, and not deducted yet",
 }
@@ -76,7 +76,7 @@ export const explainedInWords = ({
 type Why = Effect.Success<ReturnType<typeof why>>
 type Environment = Why["environments"][number]
 
-/** Which transition made an entry, the last of those that had a part in it. */
+/** The last transition that contributed to an entry. */
 const cause = ({ transitions }: Environment["entries"][number]): string | null => {
   const last = transitions.at(-1)
   return last === undefined ? null : `${last.actor} ${last.event}: ${last.from} → ${last.to}`

@@ -1,4 +1,4 @@
-/** `cell …`: this cell among others (docs/scaling.md). */
+/** `cell …`: joins cells and configures their proxy (docs/scaling.md). */
 import { Effect, Redacted, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { readCellsFile } from "../cells/cellsFile.ts"
@@ -39,5 +39,5 @@ const haproxy = Command.make(
   }),
 )
 
-// Where the proxy runs there may be no database: its configuration wants none.
+// The machine of the proxy may have no database: `haproxy` needs none.
 export const cell = Command.make("cell").pipe(Command.withSubcommands([onWritable(joinOther), haproxy]))

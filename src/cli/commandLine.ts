@@ -1,4 +1,4 @@
-/** All commands, as one program: it ends as the command that the process's arguments name ends. */
+/** All commands, as one program that ends with the result of the command in the process's arguments. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect, Layer, Logger } from "effect"
 import { CliConfig, Command, GlobalFlag } from "effect/cli"
@@ -25,7 +25,7 @@ const commands = Command.make("cli").pipe(
 const surroundings = Layer.mergeAll(
   NodeServices.layer,
   CliConfig.layer({ builtIns: [GlobalFlag.Help] }),
-  // Standard output belongs to the documents.
+  // Standard output is for documents only.
   Logger.layer([Logger.withConsoleError(Logger.formatLogFmt)]),
 )
 

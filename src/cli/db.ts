@@ -1,4 +1,4 @@
-/** `db …`: the database itself, as it is before anything else is done to it. */
+/** `db …`: the database itself, without other preparation. */
 import { Effect, Redacted } from "effect"
 import { Command } from "effect/cli"
 import { migrate, migrationStatus } from "../postgres/migrate.ts"
@@ -29,7 +29,7 @@ const status = Command.make(
   Effect.fn("db.status")(function* () {
     const found = yield* inEveryCell(migrationStatus)
     const [first] = found
-    // Applied is what every cell has, pending what some cell lacks.
+    // A migration is applied if every cell has it, pending if some cell lacks it.
     const pending = [...new Set(found.flatMap((one) => one.pending))].sort()
     yield* show({ applied: first!.applied.filter((name) => !pending.includes(name)), pending })
   }),

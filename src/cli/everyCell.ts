@@ -1,6 +1,6 @@
 /**
- * `--cells FILE`: a command does what it does in every cell of the file, and shows all of it together. It opens their databases and no
- * other: where it runs there need be no installation.
+ * `--cells FILE`: a command runs in every cell of the file, and shows all results together. It opens only the databases of these cells: the
+ * machine that it runs on needs no installation.
  */
 import { Context, Effect, Layer, Stream } from "effect"
 import { Flag } from "effect/cli"
@@ -22,18 +22,18 @@ import { text } from "./parameters.ts"
 
 export const cellsOption = text("cells", "FILE").pipe(Flag.withDefault(undefined))
 
-/** Enough for what one command does at a time. */
+/** Enough for one command. */
 const MAX_CONNECTIONS = 2
 
 const UNDEFINED_TABLE = "42P01"
 
-/** What a command works on, in a cell. */
+/** The services of a command in a cell. */
 type Surroundings = SqlClient.SqlClient | Installation
 
 /** The cells that a command works on: those of a file, or this one alone. */
 class Cells extends Context.Service<Cells, ReadonlyArray<Context.Context<Surroundings>>>()("billing/cli/Cells") {}
 
-/** What a database says that it is; undefined, too, where it is so old that it cannot. */
+/** Reads the identity of a database; undefined if it has none, or is too old to have one. */
 const readIdentityOfAny = readIdentity.pipe(
   Effect.catchIf(
     (error) => sqlStateOf(error) === UNDEFINED_TABLE,
@@ -41,7 +41,7 @@ const readIdentityOfAny = readIdentity.pipe(
   ),
 )
 
-/** Finds which cell a database is; fails where a command may not work on it. */
+/** Reads the cell of a database; fails if a command may not work on it. */
 type Identify = Effect.Effect<
   Effect.Success<typeof readIdentity>,
   Effect.Error<typeof readIdentity> | ClocksDisagree,
@@ -54,14 +54,14 @@ const openCell = Effect.fnUntraced(function* ({ cell, database }: CellEntry, con
   const identity = yield* Effect.mapError(Effect.provideContext(identify, pool), refuse)
   if (identity !== undefined && identity.id !== cell)
     return yield* new Refused({ message: `--cells: the database of ${cell} is the cell ${identity.id}.` })
-  const own = { ...config, cell, databaseUrl: database }
+  const cellConfig = { ...config, cell, databaseUrl: database }
   return pool.pipe(
     Context.add(Cell, cell),
-    Context.add(Installation, { config: own, url: database, keys: existingKeys(own) }),
+    Context.add(Installation, { config: cellConfig, url: database, keys: existingKeys(cellConfig) }),
   )
 })
 
-/** What is worked on with `--cells path`; without, this cell alone, opened by `own`. */
+/** The cells of `--cells path`; without the option, this cell alone, opened by `own`. */
 const cellsOf = (path: string | undefined, own: typeof connected | typeof writable, identify: Identify) =>
   Layer.effect(
     Cells,
@@ -76,21 +76,21 @@ const cellsOf = (path: string | undefined, own: typeof connected | typeof writab
     }),
   )
 
-/** For commands that work on tables. */
+/** The cells, for commands that work on tables. */
 export const migratedCells = (path: string | undefined) => cellsOf(path, migrated, readIdentity)
 
-/** For commands that write to them: this machine's clock agrees with that of each. */
+/** The cells, for commands that write to tables: this machine's clock must agree with each database's. */
 export const writableCells = (path: string | undefined) =>
   cellsOf(path, writable, Effect.tap(readIdentity, requireAgreement))
 
-/** For commands that take databases as they are, whether they have any tables or not. */
+/** The cells, for commands that use databases without changes, with or without tables. */
 export const cellsAsTheyAre = (path: string | undefined) => cellsOf(path, connected, readIdentityOfAny)
 
-/** Runs a program in each cell, one after the other; returns what each came to. */
+/** Runs a program in each cell, one after the other; returns all results. */
 export const inEveryCell = <A, E, R>(program: Effect.Effect<A, E, R>) =>
   Effect.flatMap(Cells, (cells) => Effect.forEach(cells, (cell) => Effect.provideContext(program, cell)))
 
-/** What is read in each cell, one after the other. */
+/** Reads a stream in each cell, one after the other. */
 export const fromEveryCell = <A, E, R>(stream: Stream.Stream<A, E, R>) =>
   Stream.unwrap(
     Effect.map(Cells, (cells) =>
@@ -98,7 +98,7 @@ export const fromEveryCell = <A, E, R>(stream: Stream.Stream<A, E, R>) =>
     ),
   )
 
-/** What is read in each cell, in batches whose items are in the order of `keyOf`: all together in that order. */
+/** Reads a stream of batches in each cell, whose items are in the order of `keyOf`, and merges them in that order. */
 export const inOrderFromEveryCell = <A, E, R>(
   stream: Stream.Stream<ReadonlyArray<A>, E, R>,
   keyOf: (item: A) => string,
@@ -112,6 +112,6 @@ export const inOrderFromEveryCell = <A, E, R>(
     ),
   )
 
-/** An account in whichever cell it lives. */
+/** Finds an account in the cell where it lives. */
 export const findInEveryCell = (account: string, find = findAccount) =>
   Effect.map(inEveryCell(find(account)), (rows) => rows.find((row) => row !== undefined))

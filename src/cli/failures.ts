@@ -1,4 +1,4 @@
-/** How a command can fail, and the line and exit code that say so. */
+/** How a command can fail, with the error line and exit code. */
 import { Cause, Data, Effect, Runtime } from "effect"
 import { CellsApart } from "../cells/CellsApart.ts"
 import { ConfigProblem } from "../config/Config.ts"
@@ -9,30 +9,30 @@ import { writeTo } from "./output.ts"
 
 const BAD_USAGE_CODE = 2
 
-/** What the operator asks for is not there, or cannot be as things stand. */
+/** The requested object does not exist, or its state does not allow the command. */
 export class Refused extends Data.TaggedError("Refused")<{ readonly message: string }> {}
 
-/** The document that a check has shown says that something is wrong. */
+/** A check has found errors; its document lists them. */
 export class Unsound extends Data.TaggedError("Unsound") {}
 
-/** The command line itself is wrong; the message says what, and how it is used. */
+/** The command line is wrong; the message has the error and the usage. */
 export class BadUsage extends Data.TaggedError("BadUsage")<{ readonly message: string }> {
   override readonly [Runtime.errorExitCode] = BAD_USAGE_CODE
 }
 
-/** Passes on what was looked up by its ID; refuses where there is none. */
+/** Returns an object that was looked up by its ID; fails if there is none. */
 export const found =
   (noun: string, id: string) =>
-  <A>(looked: A | undefined): Effect.Effect<A, Refused> =>
-    looked === undefined ? Effect.fail(new Refused({ message: `No such ${noun}: ${id}.` })) : Effect.succeed(looked)
+  <A>(object: A | undefined): Effect.Effect<A, Refused> =>
+    object === undefined ? Effect.fail(new Refused({ message: `No such ${noun}: ${id}.` })) : Effect.succeed(object)
 
-/** Why the database that an option names cannot be used. */
+/** The error if the database that an option names cannot be used. */
 export const unusableDatabase =
   (option: string) =>
   (error: { readonly message: string }): Refused =>
     new Refused({ message: `${option} cannot be used: ${oneLine(databaseReason(error) ?? error.message)}` })
 
-/** What is broken over lines, as one. */
+/** Joins the lines of a message. */
 export const oneLine = (message: string): string => message.replace(/\s*\p{Cc}\s*/gu, " ")
 
 const messageOf = (error: unknown): string => {
@@ -49,7 +49,7 @@ const messageOf = (error: unknown): string => {
   return explained ? message : `The command failed: ${message}`
 }
 
-/** Says on standard error why a command failed, unless its own output has said so. */
+/** Writes to standard error why a command failed, unless its own output has done so. */
 export const report = (cause: Cause.Cause<unknown>): Effect.Effect<void> => {
   const error = Cause.squash(cause)
   if (error instanceof Unsound || Cause.hasInterruptsOnly(cause)) return Effect.void

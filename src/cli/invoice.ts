@@ -1,4 +1,4 @@
-/** `invoice …`: the service's own invoices, drawn up, paid, made void. */
+/** `invoice …`: creates the service's own invoices, and marks them paid or void. */
 import { Effect } from "effect"
 import { Argument, CliError, Command, Flag } from "effect/cli"
 import { currentTime } from "../base/wallClock.ts"
@@ -10,18 +10,18 @@ import { drawnInWords } from "./invoiceWords.ts"
 import { show } from "./output.ts"
 import { accountOption, month } from "./parameters.ts"
 
-/** Invoicing brings a job queue with it: it is loaded by the commands that want it. */
+/** Invoicing imports a job queue: only commands that need it load it. */
 const invoicing = Effect.promise(() => import("./invoicing.ts"))
 
-/** A month that has begun, with its name and its bounds. */
+/** Parses a month that has started, with its name and bounds. */
 const readPeriod = Effect.fnUntraced(function* (name: string) {
   const start = Date.parse(`${name}-01T00:00:00Z`)
   if (start > currentTime())
-    return yield* new CliError.ValidationError({ message: `--period ${name} has not begun yet.` })
+    return yield* new CliError.ValidationError({ message: `--period ${name} has not started yet.` })
   return { name, ...monthOf(start) }
 })
 
-/** Accounts that a refusal names. */
+/** How many accounts an error names. */
 const MAX_NAMED = 5
 
 const inProduction = Effect.map(inEveryCell(Effect.map(Installation, ({ config }) => config.production)), (answers) =>
@@ -37,7 +37,7 @@ const run = Command.make(
   },
   Effect.fn("invoice.run")(function* ({ period, accountId }) {
     const now = currentTime()
-    // Closing the running month early is for trying out.
+    // Invoicing the running month early is for testing.
     if (period !== undefined && period.end > now && (yield* inProduction)) {
       const message = `The month ${period.name} is running: production closes complete months only.`
       return yield* new Refused({ message })
@@ -50,7 +50,7 @@ const run = Command.make(
     yield* show(invoices, () => drawnInWords(month.start, results))
     const failed = results.flatMap((result) => result.failed)
     if (failed.length > 0) {
-      const message = `No invoice could be drawn up for ${failed.slice(0, MAX_NAMED).join(", ")} (${failed.length} in all): what is logged says why. Try again.`
+      const message = `No invoice could be drawn up for ${failed.slice(0, MAX_NAMED).join(", ")} (${failed.length} in all): see the log for the reason. Try again.`
       return yield* new Refused({ message })
     }
   }),

@@ -1,4 +1,4 @@
-/** What `invoice run` says to people: what it did, or why there was nothing to do. */
+/** The text output of `invoice run`: the invoices, or why there are none. */
 import { formatKobo } from "../base/money.ts"
 import { dayInWords, monthInWords } from "../base/time.ts"
 import type { DrawnUp } from "./invoicing.ts"
@@ -6,7 +6,7 @@ import { paragraphs, table } from "./table.ts"
 
 const counted = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`
 
-/** Why accounts have no invoice, a sentence for each reason. */
+/** Why accounts have no invoice, one sentence for each reason. */
 const reasons = (all: ReadonlyArray<DrawnUp>, month: string): ReadonlyArray<string> => {
   const sum = (of: keyof DrawnUp["notBilled"]) => all.reduce((total, { notBilled }) => total + notBilled[of], 0)
   const [without, later, moving] = [sum("without"), sum("later"), sum("moving")]
@@ -21,7 +21,7 @@ const reasons = (all: ReadonlyArray<DrawnUp>, month: string): ReadonlyArray<stri
   ]
 }
 
-/** `start`: of the month; `all`: of each cell. */
+/** Describes the invoices of a month that starts at `start`; `all` has the result of each cell. */
 export const drawnInWords = (start: number, all: ReadonlyArray<DrawnUp>): string => {
   const month = monthInWords(start)
   const invoices = all.flatMap((one) => one.invoices)

@@ -1,4 +1,4 @@
-/** What the `invoice` commands do: the service's invoices with links to their PDFs, and timers for the days they are due. */
+/** The work of the `invoice` commands: invoices with links to their PDFs, and timers for their due days. */
 import { Effect, Layer } from "effect"
 import { Origin, originOf } from "../http/Origin.ts"
 import { VatRate } from "../ledger/VatRate.ts"
@@ -30,20 +30,20 @@ const vatRate = Layer.effect(
 
 const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row)))
 
-/** Invoices of a period, with what there is to say of them. */
+/** The invoices of a period, with information about the run. */
 export interface DrawnUp {
   readonly invoices: ReadonlyArray<{
     readonly account: string
-    /** Whether it was not there before. */
+    /** Whether this run created it. */
     readonly isNew: boolean
     readonly shown: Effect.Success<ReturnType<typeof rendered>>
   }>
   readonly notBilled: NotBilled
-  /** The accounts of which none could be drawn up. */
+  /** The accounts whose invoice could not be created. */
   readonly failed: ReadonlyArray<string>
 }
 
-/** Draws up the invoices of a period, of one account or of all. */
+/** Creates the invoices of a period, of one account or of all. */
 export const drawUp = Effect.fnUntraced(
   function* (period: { readonly start: number; readonly end: number }, accountId: string | undefined) {
     const before = new Set((yield* readInvoices(period, accountId)).map(({ id }) => id))
@@ -57,7 +57,7 @@ export const drawUp = Effect.fnUntraced(
   Effect.provide([links, vatRate]),
 )
 
-/** Notes that an invoice is paid, or takes it back, and returns it. */
+/** Marks an invoice as paid or void, and returns it. */
 export const close = Effect.fnUntraced(function* (id: string, move: "pay" | "void") {
   const { invoice, refused } = yield* Effect.flatMap(transitionInvoice(id, move), found("invoice", id))
   if (refused) {

@@ -1,11 +1,11 @@
-/** `journal …`: what the lifecycles have written down, proved. */
+/** `journal …`: proves the journal of the lifecycles. */
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { Refused, Unsound } from "./failures.ts"
 import { migrated } from "./Installation.ts"
 import { show } from "./output.ts"
 
-/** All the machines there are: loaded by the command that runs them. */
+/** It imports all machines: only this command loads it. */
 const machines = Effect.promise(() => Promise.all([import("../runtime/replay.ts"), import("../app/lifecycles.ts")]))
 
 const replay = Command.make(

@@ -1,4 +1,4 @@
-/** `key …`: merchants' keys. A key is seen in full once, when it is made. */
+/** `key …`: merchants' API keys. A key is shown in full only when it is created. */
 import { Effect, Option, Struct } from "effect"
 import { Argument, CliError, Command, Flag } from "effect/cli"
 import { findAccount } from "../merchants/account/accounts.ts"
@@ -14,23 +14,23 @@ const MODES = ["test", "live"] as const
 
 const keyArgument = Argument.String("ID")
 
-/** `plans=write` and the like, as the scope and its level. */
+/** Parses a scope with its level, such as `plans=write`. */
 const readScope = Effect.fnUntraced(function* (value: string) {
   const [name, level] = value.split("=")
   const wrong = (expected: string) => new CliError.InvalidValue({ option: "scope", value, expected, kind: "flag" })
-  const scope = SCOPE_NAMES.find((known) => known === name)
+  const scope = SCOPE_NAMES.find((scopeName) => scopeName === name)
   if (scope === undefined) return yield* wrong(`one of ${SCOPE_NAMES.join(", ")} with its level, such as plans=write`)
   const levels = levelsOf(scope)
-  const given = levels.find((known) => known === level)
-  if (given === undefined) return yield* wrong(levels.map((known) => `${scope}=${known}`).join(" or "))
-  return [scope, given] as const
+  const scopeLevel = levels.find((candidate) => candidate === level)
+  if (scopeLevel === undefined) return yield* wrong(levels.map((allowed) => `${scope}=${allowed}`).join(" or "))
+  return [scope, scopeLevel] as const
 })
 
-/** What a key may: of a scope that is given twice the last level; those given the level "none" are left out. */
-const scopesOf = (given: ReadonlyArray<readonly [Scope, Level | "none"]>) =>
-  Object.fromEntries([...new Map(given)].filter(([, level]) => level !== "none"))
+/** The scopes of a key: if a scope is given twice, the last level counts; scopes with the level "none" are left out. */
+const scopesOf = (levels: ReadonlyArray<readonly [Scope, Level | "none"]>) =>
+  Object.fromEntries([...new Map(levels)].filter(([, level]) => level !== "none"))
 
-/** As browsers name pages: `https://shop.example`, without a path. Each is named in full, so an asterisk would allow nobody. */
+/** Parses an origin as browsers send it: `https://shop.example`, without a path. Wildcards match no browser, so an asterisk is refused. */
 const readOrigin = (text: string): Option.Option<string> => {
   const origin = URL.canParse(text) ? new URL(text).origin : "null"
   return /^https?:\/\/[^*]+$/.test(origin) && origin === text.replace(/\/$/, "") ? Option.some(origin) : Option.none()

@@ -1,4 +1,4 @@
-/** `ledger …`: the books: checked, closed, settled, explained, and for other programs. */
+/** `ledger …`: checks, exports, closes, settles and explains the books. */
 import { Effect, Stream, Struct } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { currentTime } from "../base/wallClock.ts"
@@ -40,8 +40,8 @@ const check = Command.make(
 
 const MODES = ["live", "test"] as const
 
-/** Batches of whole entries as text, a piece for each, and how far that is. */
-const written = <E, R>(
+/** Writes batches of complete entries as text, one text per batch, and reports progress. */
+const formatBatches = <E, R>(
   batches: Stream.Stream<ReadonlyArray<ExportedLine>, E, R>,
   { head, body }: Writer,
   progress: (entries: number) => Effect.Effect<void>,
@@ -78,11 +78,11 @@ const exportBooks = Command.make(
     const filter: BooksFilter = { account, livemode, month }
     const total = (yield* inEveryCell(countEntries(filter))).reduce((sum, n) => sum + n, 0)
     const progress = new Progress()
-    const far = (entries: number) =>
+    const report = (entries: number) =>
       progress.show({ part: total === 0 ? 1 : Math.min(1, entries / total), words: `${entries} of ${total} entries` })
     const writer = open(new Map((yield* inEveryCell(readNames(filter))).flat()))
     const lines = inOrderFromEveryCell(readLedger(filter), ({ effective_on }) => effective_on)
-    yield* print(written(lines, writer, far))
+    yield* print(formatBatches(lines, writer, report))
     yield* progress.end()
   }),
 ).pipe(Command.provide(({ cells }) => migratedCells(cells)))
@@ -92,10 +92,10 @@ const areMoving = (accounts: ReadonlyArray<string>) =>
     message: `${accounts.join(", ")} is on its way between cells, with its closed months: finish that move, or give it up by --abandon, and try again.`,
   })
 
-/** A reason is kept for good: a sentence, not a letter. */
+/** A reason is stored permanently: a sentence, not a letter. */
 const MAX_REASON = 500
 
-/** An option with a reason that is kept. */
+/** An option with a reason to store. */
 const reasonOption = (name: string, placeholder: string) =>
   text(name, placeholder).pipe(
     Flag.filter(
@@ -104,7 +104,7 @@ const reasonOption = (name: string, placeholder: string) =>
     ),
   )
 
-/** Problems that a refusal names. */
+/** How many problems an error names. */
 const MAX_NAMED = 5
 
 const isOpen = (through: string, open: ReadonlyArray<Open>) => {
@@ -113,7 +113,7 @@ const isOpen = (through: string, open: ReadonlyArray<Open>) => {
     .map(({ month, kind, account, problem }) => `${problem} (${kind} of ${account}, ${month ?? "no month"})`)
   const more = open.length > named.length ? ", and more" : ""
   return new Refused({
-    message: `The books have what is open through ${through}: ${named.join("; ")}${more}. finance.exceptions lists it. Settle it, or close with --accept REASON.`,
+    message: `The books have open items through ${through}: ${named.join("; ")}${more}. finance.exceptions lists them. Settle them, or close with --accept REASON.`,
   })
 }
 
@@ -124,8 +124,8 @@ const close = Command.make(
     const { config } = yield* Installation
     const now = new Date(currentTime()).toISOString().slice(0, 7)
     if (through > now)
-      return yield* new Refused({ message: `The month ${through} has not begun yet: nothing to close.` })
-    // Closing the running month early is for trying out.
+      return yield* new Refused({ message: `The month ${through} has not started yet: nothing to close.` })
+    // Closing the running month early is for testing.
     if (through === now && config.production)
       return yield* new Refused({ message: `The month ${through} is running: production closes complete months only.` })
     const state = yield* closeThrough(through, accept)
@@ -133,7 +133,7 @@ const close = Command.make(
     if ("open" in state) return yield* isOpen(through, state.open)
     if ("missed" in state)
       return yield* new Refused({
-        message: `The revenue of ${state.missed.slice(0, 5).join(", ")} is not recognised yet: the log of the servers says why. Try again.`,
+        message: `The revenue of ${state.missed.slice(0, 5).join(", ")} is not recognised yet: see the log of the servers for the reason. Try again.`,
       })
     yield* show(state)
   }),

@@ -1,15 +1,15 @@
-/** Streams that are each in order, as one in order. */
+/** Merges sorted streams into one sorted stream. */
 import { Effect, Pull, Stream } from "effect"
 
-/** A stream of batches: the one that is read and not passed on yet, and how the next is. */
+/** A stream of batches: the current batch, and the effect that reads the next one. */
 interface Source<A, E> {
-  /** Undefined: it has ended. */
+  /** Undefined if the stream has ended. */
   readonly next: Effect.Effect<ReadonlyArray<A> | undefined, E>
   waiting: ReadonlyArray<A>
   hasEnded: boolean
 }
 
-/** Reads on where a source has nothing left, until it has or has ended. */
+/** Reads from an empty source until it has items or has ended. */
 const fill = Effect.fnUntraced(function* <A, E>(source: Source<A, E>) {
   while (source.waiting.length === 0 && !source.hasEnded) {
     const batch = yield* source.next
@@ -18,7 +18,7 @@ const fill = Effect.fnUntraced(function* <A, E>(source: Source<A, E>) {
   }
 })
 
-/** Takes what comes next: all that one source has before the others' first; nothing once all have ended. */
+/** Takes the next items: all items of one source before the first of the others; none when all have ended. */
 const take = Effect.fnUntraced(function* <A, E>(sources: ReadonlyArray<Source<A, E>>, keyOf: (item: A) => string) {
   yield* Effect.forEach(sources, fill, { discard: true })
   const waiting = sources.filter((source) => source.waiting.length > 0)
@@ -33,8 +33,8 @@ const take = Effect.fnUntraced(function* <A, E>(sources: ReadonlyArray<Source<A,
 })
 
 /**
- * Merges streams of batches, whose items are in the order of `keyOf`, into one in that order. One batch of each is in memory; items of one
- * key that stand together stay together.
+ * Merges streams of batches, whose items are in the order of `keyOf`, into one in that order. One batch of each is in memory. Consecutive
+ * items with the same key stay together.
  */
 export const merged = <A, E, R>(
   streams: ReadonlyArray<Stream.Stream<ReadonlyArray<A>, E, R>>,

@@ -1,4 +1,4 @@
-/** What `account move` does: an account from this cell to the one behind a database's address. */
+/** The work of `account move`: moves an account from this cell to the one with the given database address. */
 import { Effect, Layer, Redacted } from "effect"
 import { replayables } from "../app/lifecycles.ts"
 import { Cell } from "../base/cell.ts"
@@ -8,7 +8,7 @@ import { Installation, vaultOfServers } from "./Installation.ts"
 import { openDatabase } from "./otherCells.ts"
 import { Progress } from "./progress.ts"
 
-/** A copy takes as long as it takes; what is counted and compared is an account's worth of rows. For a mover that died it ends. */
+/** No time limits: a copy counts and compares all rows of an account. If the mover has died, the server ends its statement. */
 const SETTINGS = {
   statement_timeout: "0",
   client_connection_check_interval: "5s",
@@ -49,7 +49,7 @@ export const move = Effect.fnUntraced(
   Effect.scoped,
 )
 
-/** Gives up a move that has not come to its end. */
+/** Abandons a move that has not finished. */
 export const abandon = Effect.fnUntraced(
   function* (account: string, to: string) {
     yield* abandonMove({ ...(yield* openSides(to)), account })

@@ -1,4 +1,4 @@
-/** Databases beside the installation's own: those of other cells. */
+/** Databases of other cells. */
 import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { requireTls } from "../config/database.ts"
@@ -7,10 +7,10 @@ import { requireAgreement } from "../process/DatabaseClock.ts"
 import { unusableDatabase } from "./failures.ts"
 import { Installation } from "./Installation.ts"
 
-/** One that holds a lock, one for a transaction, one for what is done beside it. */
+/** One for a lock, one for a transaction, one for statements outside it. */
 const MAX_CONNECTIONS = 3
 
-/** A client of a database for as long as the scope is open; `option` names what gave its address. */
+/** Opens a client of a database while the scope is open; `option` is the option that gave its address. */
 export const openDatabase = Effect.fnUntraced(function* (
   option: string,
   url: Redacted.Redacted<string>,
@@ -24,7 +24,7 @@ export const openDatabase = Effect.fnUntraced(function* (
     SqlClient.SqlClient,
   )
   yield* Effect.mapError(client`SELECT id FROM cell`, refuse)
-  // Commands open databases beside their own in order to move something there.
+  // Commands open other databases to write to them.
   yield* Effect.provideService(Effect.mapError(requireAgreement, refuse), SqlClient.SqlClient, client)
   return client
 })

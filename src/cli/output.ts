@@ -1,8 +1,8 @@
-/** What commands print: one document, as JSON or for people, or a text that is written as it comes. */
+/** The output of commands: one document, as JSON or text, or a text stream. */
 import { Data, Effect, Stream } from "effect"
 import { Flag, GlobalFlag } from "effect/cli"
 
-/** `--json`, taken anywhere on the command line. A value of its own keeps it from taking the next argument for one. */
+/** `--json`, allowed anywhere on the command line. Its optional value keeps it from consuming the next argument. */
 export const Json = GlobalFlag.Setting("json")({
   flag: Flag.Boolean("json").pipe(
     Flag.withOptionalValue("true"),
@@ -14,7 +14,7 @@ export const Json = GlobalFlag.Setting("json")({
 
 class NotWritten extends Data.TaggedError("NotWritten")<{ readonly message: string; readonly code: unknown }> {}
 
-/** Writes `text` and waits until the stream has passed it on: a slow reader slows the writer down. */
+/** Writes `text` and waits until the stream has accepted it: a slow reader slows the writer down. */
 export const writeTo = (stream: NodeJS.WriteStream, text: string): Effect.Effect<void, NotWritten> =>
   Effect.callback((resume) => {
     stream.write(text, (error?: NodeJS.ErrnoException | null) => {
@@ -23,7 +23,7 @@ export const writeTo = (stream: NodeJS.WriteStream, text: string): Effect.Effect
     })
   })
 
-/** Writes texts to standard output as they come. A reader that has seen enough (`| head`) ends them quietly. */
+/** Writes texts to standard output as they arrive. If the reader stops (`| head`), the output ends without an error. */
 export const print = <E, R>(texts: Stream.Stream<string, E, R>): Effect.Effect<void, E | NotWritten, R> =>
   texts.pipe(
     Stream.runForEach((text) => writeTo(process.stdout, text)),
@@ -33,7 +33,7 @@ export const print = <E, R>(texts: Stream.Stream<string, E, R>): Effect.Effect<v
     ),
   )
 
-/** A document for people: one `name: value` line each, values that have parts as JSON. */
+/** Formats a document as text: one `name: value` line per field, nested values as JSON. */
 const readable = (value: unknown): string => {
   if (Array.isArray(value)) return value.map(readable).join("\n\n")
   if (typeof value !== "object" || value === null) return String(value)
@@ -45,7 +45,7 @@ const readable = (value: unknown): string => {
     .join("\n")
 }
 
-/** Shows what a command has to say: the one document of its standard output, for people as `inWords` has it. */
+/** Prints the document of a command to standard output: as JSON, or as text by `inWords`. */
 export const show = Effect.fnUntraced(function* <A>(document: A, inWords: (document: A) => string = readable) {
   const json = yield* Json
   yield* print(Stream.make(`${json ? JSON.stringify(document) : inWords(document)}\n`))

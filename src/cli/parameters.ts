@@ -1,4 +1,4 @@
-/** The kinds of options and arguments that commands take. A placeholder stands for the value in a command's usage. */
+/** The options and arguments of commands. A placeholder stands for the value in a command's usage. */
 import { Effect, Schema } from "effect"
 import { Argument, CliError, Flag } from "effect/cli"
 import { hasControls, isVisible } from "../base/text.ts"
@@ -6,17 +6,17 @@ import { parseInstant } from "../base/time.ts"
 import { isDatabaseUrl } from "../config/database.ts"
 import { portFits } from "../config/settings.ts"
 
-/** An option with a text that shows something. */
+/** An option with a visible text. */
 export const text = (name: string, placeholder: string) =>
   Flag.String(name).pipe(
     Flag.filter(isVisible, () => "a text that is not all blank"),
     Flag.withMetavar(placeholder),
   )
 
-/** Characters of a name, as the API has them. */
+/** The API's limit for names, in characters. */
 const MAX_NAME = 120
 
-/** An option with a name: what the API takes as one (decision A5). */
+/** An option with a name that the API accepts (decision A5). */
 export const nameOption = (name: string, placeholder: string) =>
   text(name, placeholder).pipe(
     Flag.filter(
@@ -25,14 +25,14 @@ export const nameOption = (name: string, placeholder: string) =>
     ),
   )
 
-/** An option with one of the values allowed. */
+/** An option with one of the allowed values. */
 export const oneOf = <const Allowed extends ReadonlyArray<string>>(
   name: string,
   allowed: Allowed,
   placeholder: string = allowed.join("|"),
 ) => Flag.Literals(name, allowed).pipe(Flag.withMetavar(placeholder))
 
-/** An argument with one of the values allowed. */
+/** An argument with one of the allowed values. */
 export const oneOfArgument = <const Allowed extends ReadonlyArray<string>>(
   name: string,
   allowed: Allowed,
@@ -43,7 +43,7 @@ export const accountArgument = Argument.String("ACCOUNT")
 
 export const accountOption = text("account", "A")
 
-/** An option with an e-mail address. The API's idea of one is loaded where there is one to validate. */
+/** An option with an e-mail address. The API's validation is loaded only when needed. */
 export const emailOption = (name: string) =>
   Flag.String(name).pipe(
     Flag.mapEffect(
@@ -57,7 +57,7 @@ export const emailOption = (name: string) =>
     Flag.withMetavar("E"),
   )
 
-/** Whether a text is a month that books can have: `YYYY-MM`. */
+/** Whether a text is a valid month of the books: `YYYY-MM`. */
 export const isMonth = (value: string): boolean => parseInstant(`${value}-01T00:00:00Z`) !== undefined
 
 /** An option with a month: `YYYY-MM`. */
@@ -82,11 +82,11 @@ export const instant = (name: string) =>
     Flag.map((value) => parseInstant(value)!),
   )
 
-/** An option with the address of another cell's database, as its DATABASE_URL has it. */
+/** An option with the address of another cell's database, in the form of DATABASE_URL. */
 export const databaseOption = (name: string) =>
   text(name, "URL").pipe(Flag.filter(isDatabaseUrl, () => "the address of a database, postgres://…"))
 
-/** An option with where something listens. */
+/** An option with a listening address. */
 export const listening = (name: string) =>
   text(name, "HOST:PORT").pipe(
     Flag.filter(

@@ -1,4 +1,4 @@
-/** How far a long command is, on standard error: a bar where somebody watches, else a line now and then. */
+/** Shows the progress of a long command on standard error: a bar on a terminal, otherwise a line from time to time. */
 import { Effect } from "effect"
 import { writeTo } from "./output.ts"
 
@@ -7,7 +7,7 @@ const WIDTH = 24
 const DRAW_EVERY_MS = 100
 const LINE_EVERY_MS = 5_000
 
-/** How much is done, of how much, in the thing's own words. */
+/** The finished part, with a description. */
 export interface Done {
   /** From 0 to 1. */
   readonly part: number
@@ -19,12 +19,12 @@ const bar = ({ part, words }: Done): string => {
   return `[${"#".repeat(filled)}${"-".repeat(WIDTH - filled)}] ${String(Math.floor(part * 100)).padStart(3)} % ${words}`
 }
 
-/** Shows how far something is: as often as it is called, and no more than can be read. */
+/** Progress shows how far a command is. It may be called often, and limits its output. */
 export class Progress {
   readonly #isWatched = process.stderr.isTTY === true
   #shownAt = performance.now()
 
-  /** Says so where it is time to. */
+  /** Shows the progress, if enough time has passed. */
   show(done: Done): Effect.Effect<void> {
     return Effect.suspend(() => {
       if (performance.now() < this.#shownAt + (this.#isWatched ? DRAW_EVERY_MS : LINE_EVERY_MS)) return Effect.void
@@ -33,7 +33,7 @@ export class Progress {
     })
   }
 
-  /** Says how it ended; a bar that was drawn goes. */
+  /** Removes the bar and shows a final message. */
   end(words?: string): Effect.Effect<void> {
     return this.#write(`${this.#isWatched ? "\r\u001b[K" : ""}${words === undefined ? "" : `${words}\n`}`)
   }

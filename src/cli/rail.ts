@@ -1,4 +1,4 @@
-/** `rail …`: the rails of the outside world. */
+/** `rail …`: external payment rails. */
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import { parseInstant } from "../base/time.ts"
@@ -8,7 +8,7 @@ import { show } from "./output.ts"
 import { accountOption, day, instant } from "./parameters.ts"
 import { RAIL_SECRETS, rotateAll } from "./rotation.ts"
 
-/** All that charges are settled with comes with it: it is loaded by the command that wants it. */
+/** It imports everything that settles charges: only this command loads it. */
 const syncing = Effect.promise(() => import("./syncing.ts"))
 
 const rotate = Command.make(
@@ -28,9 +28,9 @@ const sync = Command.make(
       Flag.withDefault(undefined),
     ),
   },
-  Effect.fn("rail.sync")(function* (wanted) {
-    const { sync: ask } = yield* syncing
-    yield* show(yield* ask(wanted))
+  Effect.fn("rail.sync")(function* (filter) {
+    const { sync: askRails } = yield* syncing
+    yield* show(yield* askRails(filter))
   }),
 )
 
@@ -43,9 +43,9 @@ const recover = Command.make(
     since: instant("since"),
     dryRun: Flag.Boolean("dry-run").pipe(Flag.withoutNegation, Flag.withDefault(false)),
   },
-  Effect.fn("rail.recover")(function* (wanted) {
-    const { recover: ask } = yield* recovering
-    const { failures, ...result } = yield* ask(wanted)
+  Effect.fn("rail.recover")(function* (filter) {
+    const { recover: recoverCharges } = yield* recovering
+    const { failures, ...result } = yield* recoverCharges(filter)
     yield* show(result)
     if (failures.length > 0) return yield* new Refused({ message: `Not all is recovered: ${failures.join("; ")}.` })
   }),

@@ -1,4 +1,4 @@
-/** `secrets …`: what lies encrypted in the database. */
+/** `secrets …`: the encrypted secrets in the database. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { writable } from "./Installation.ts"

@@ -1,4 +1,4 @@
-/** What `ledger settle` does: a rail's file, read as it streams in and booked in batches. */
+/** The work of `ledger settle`: reads a rail's file as a stream and books it in batches. */
 import { statSync } from "node:fs"
 import { Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,10 +8,10 @@ import type { RailName } from "../rails/rail/Rail.ts"
 import { Refused } from "./failures.ts"
 import { Progress } from "./progress.ts"
 
-/** Rows that are booked in one transaction: what a crash can cost, and no more than a moment's locks. */
+/** How many rows one transaction books: what a crash can lose, with locks for a moment only. */
 const MAX_BATCH = 500
 
-/** Books what a file says, and returns what that came to. */
+/** Books the rows of a file, and returns the result. */
 export const settleFile = Effect.fnUntraced(function* (rail: RailName, file: string) {
   const sql = yield* SqlClient.SqlClient
   const bytes = yield* Effect.try({

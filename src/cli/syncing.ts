@@ -1,4 +1,4 @@
-/** What `rail sync` does: rails are asked now about every charge that is not settled (decision P14), beside running servers. */
+/** The work of `rail sync`: asks rails now about every charge that is not settled (decision P14), while servers may run. */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { houseRules, servicesLayer } from "../app/services.ts"
@@ -17,12 +17,12 @@ import { Installation } from "./Installation.ts"
 
 const MAX_BATCH = 500
 const LOOK_AGAIN_MS = 100
-/** Nothing heard for so long beyond what one call may take: the rail holds us back, and is asked by the servers in time. */
+/** Without an answer for so long after the limit of a call, the command stops: the rail throttles us, and the servers will ask it later. */
 const GIVE_UP_MS = MINUTE_MS
 
-interface Wanted {
+interface ChargeFilter {
   readonly accountId: string | undefined
-  /** When the charge was made, at the earliest (ms since the epoch). */
+  /** The earliest creation of a charge (ms since the epoch). */
   readonly since: number | undefined
 }
 
@@ -30,7 +30,7 @@ interface Unsettled extends Ref {
   readonly state: string
 }
 
-const readUnsettled = Effect.fnUntraced(function* ({ accountId, since }: Wanted) {
+const readUnsettled = Effect.fnUntraced(function* ({ accountId, since }: ChargeFilter) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<Unsettled>`
     SELECT account_id, livemode, id, state FROM charge
@@ -40,7 +40,7 @@ const readUnsettled = Effect.fnUntraced(function* ({ accountId, since }: Wanted)
     ORDER BY account_id, id`
 })
 
-/** How many of these questions have no answer yet. */
+/** Counts the questions without an answer. */
 const countOpen = Effect.fnUntraced(function* (asked: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ n: number }>`
@@ -49,19 +49,19 @@ const countOpen = Effect.fnUntraced(function* (asked: ReadonlyArray<Ref>) {
   return row!.n
 })
 
-/** Waits for the answers, for as long as some come. */
-const waitForAnswers = Effect.fnUntraced(function* (asked: ReadonlyArray<Ref>, patienceMs: number) {
+/** Waits for the answers while they keep arriving. */
+const waitForAnswers = Effect.fnUntraced(function* (asked: ReadonlyArray<Ref>, timeoutMs: number) {
   let open = asked.length
-  let heardAt = performance.now()
-  while (open > 0 && performance.now() - heardAt < patienceMs) {
+  let lastAnswerAt = performance.now()
+  while (open > 0 && performance.now() - lastAnswerAt < timeoutMs) {
     yield* Effect.sleep(LOOK_AGAIN_MS)
     const left = yield* countOpen(asked)
-    if (left < open) heardAt = performance.now()
+    if (left < open) lastAnswerAt = performance.now()
     open = left
   }
 })
 
-/** How the charges stand that were not settled, and how many of them something is wrong about. */
+/** Counts the charges that are settled, pending, and exceptions. */
 const countOutcomes = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ settled: number; pending: number; exceptions: number }>`
@@ -73,27 +73,27 @@ const countOutcomes = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
   return row!
 })
 
-const askAll = Effect.fnUntraced(function* (wanted: Wanted, patienceMs: number) {
+const askAll = Effect.fnUntraced(function* (filter: ChargeFilter, timeoutMs: number) {
   const sql = yield* SqlClient.SqlClient
-  if (wanted.accountId !== undefined)
-    yield* Effect.flatMap(findAccount(wanted.accountId), found("account", wanted.accountId))
-  const unsettled = yield* readUnsettled(wanted)
-  // What waits for its turn, or is being sent, has nothing to be asked about yet.
+  if (filter.accountId !== undefined)
+    yield* Effect.flatMap(findAccount(filter.accountId), found("account", filter.accountId))
+  const unsettled = yield* readUnsettled(filter)
+  // A charge that waits to be sent, or is being sent, is unknown to the rail.
   const asked = unsettled.filter(({ state }) => state !== "pending.sending").map(refOf)
   for (let from = 0; from < asked.length; from += MAX_BATCH)
     yield* sql.withTransaction(queueStatusChecks(asked.slice(from, from + MAX_BATCH)))
   if (asked.length > 0) {
     yield* railCallWorker<QuestionServices>([railQuestions])
-    yield* waitForAnswers(asked, patienceMs)
+    yield* waitForAnswers(asked, timeoutMs)
   }
   return { asked: asked.length, ...(yield* countOutcomes(unsettled)) }
 })
 
-/** Asks about all of them and returns how that went: `{asked, settled, pending, exceptions}`. */
-export const sync = Effect.fnUntraced(function* (wanted: Wanted) {
+/** Asks about all unsettled charges and returns the counts: `{asked, settled, pending, exceptions}`. */
+export const sync = Effect.fnUntraced(function* (filter: ChargeFilter) {
   const { config, url } = yield* Installation
   const services = servicesLayer(url, yield* encryptionKeys(config), houseRules(config)).pipe(
     Layer.provideMerge(Rails.layer(config.rails)),
   )
-  return yield* Effect.scoped(askAll(wanted, GIVE_UP_MS + config.rails.timeoutMs)).pipe(Effect.provide(services))
+  return yield* Effect.scoped(askAll(filter, GIVE_UP_MS + config.rails.timeoutMs)).pipe(Effect.provide(services))
 })

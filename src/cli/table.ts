@@ -1,11 +1,11 @@
-/** Tables for people, as text: columns as wide as what is in them, numbers and amounts to the right. */
+/** Text tables: columns as wide as their content, numbers and amounts aligned right. */
 
-/** A cell that is to be read as a number or an amount, and null where there is nothing to show. */
+/** A cell: a text, a number or an amount; null is an empty cell. */
 export type Cell = string | number | null
 
 const NUMBER = /^-?₦?[\d,]+(\.\d+)?$/
 
-/** `names` over `rows`, each as wide as its longest cell; a column of numbers is set to the right. */
+/** Formats `rows` under the column `names`, each column as wide as its longest cell; columns of numbers are aligned right. */
 export const table = (names: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<Cell>>): string => {
   const cells = rows.map((row) => row.map((value) => (value === null ? "" : String(value))))
   const widths = names.map((name, n) => Math.max(name.length, ...cells.map((row) => row[n]!.length)))
@@ -18,6 +18,6 @@ export const table = (names: ReadonlyArray<string>, rows: ReadonlyArray<Readonly
   return [line(names), widths.map((width) => "-".repeat(width)).join("  "), ...cells.map(line)].join("\n")
 }
 
-/** Texts that are not empty, with a blank line between them. */
+/** Joins the non-empty texts with a blank line in between. */
 export const paragraphs = (...texts: ReadonlyArray<string | undefined>): string =>
   texts.filter((text) => text !== undefined && text !== "").join("\n\n")

@@ -1,13 +1,13 @@
-/** What the command line says of itself: how its commands are used, and what is wrong with one that cannot be run. */
+/** The usage of commands, and the errors of a command line that cannot run. */
 import { Effect, Layer, Stream } from "effect"
 import { CliError, CliOutput, Command, type HelpDoc } from "effect/cli"
 import { BadUsage, oneLine } from "./failures.ts"
 import { print } from "./output.ts"
 
-/** The whole command line: nothing is left to provide but the terminal. */
+/** The complete command line: only the terminal is left to provide. */
 type Root<Name extends string, Input, Shared, E> = Command.Command<Name, Input, Shared, E, never>
 
-/** Shown by `--version`, which is not offered. */
+/** The text of `--version`, which is not offered. */
 const UNVERSIONED = { version: "" }
 
 const argumentUsage = ({ name, type, required, variadic }: HelpDoc.ArgDoc): string => {
@@ -23,7 +23,7 @@ const optionUsage = ({ name, type, required }: HelpDoc.FlagDoc): string => {
 const usageOf = ({ commandPath = [], args = [], flags }: HelpDoc.HelpDoc): string =>
   [...commandPath.slice(1), ...args.map(argumentUsage), ...flags.map(optionUsage)].join(" ")
 
-/** What `--help` of the command at `path` would be made of. */
+/** Returns the documents for `--help` of the command at `path`. */
 const helpOf = Effect.fnUntraced(function* <Name extends string, Input, Shared, E>(
   root: Root<Name, Input, Shared, E>,
   path: ReadonlyArray<string>,
@@ -42,7 +42,7 @@ const helpOf = Effect.fnUntraced(function* <Name extends string, Input, Shared, 
   return docs
 })
 
-/** The usage of the command at `path`, or of all the commands below it. */
+/** Returns the usage of the command at `path`, or of all commands below it. */
 const usages = Effect.fnUntraced(function* <Name extends string, Input, Shared, E>(
   root: Root<Name, Input, Shared, E>,
   path: ReadonlyArray<string>,
@@ -53,7 +53,7 @@ const usages = Effect.fnUntraced(function* <Name extends string, Input, Shared, 
   return (yield* Effect.forEach(below, ({ name }) => usages(root, [...path, name]))).flat()
 })
 
-/** Help for the command at `path`: all usages below it, a line each. */
+/** Returns the help of the command at `path`: all usages below it, one per line. */
 const helpText = <Name extends string, Input, Shared, E>(
   root: Root<Name, Input, Shared, E>,
   path: ReadonlyArray<string>,
@@ -70,7 +70,7 @@ const invalidValue = ({ option, value, expected, kind }: CliError.InvalidValue):
 const didYouMean = (suggestions: ReadonlyArray<string>): string =>
   suggestions.length === 0 ? "" : ` Did you mean ${suggestions.join(" or ")}?`
 
-const complaint = (error: CliError.NonShowHelpErrors): string => {
+const messageOf = (error: CliError.NonShowHelpErrors): string => {
   switch (error._tag) {
     case "UnrecognizedOption":
       return `The command takes no ${error.option}.${didYouMean(error.suggestions)}`
@@ -89,22 +89,22 @@ const complaint = (error: CliError.NonShowHelpErrors): string => {
   }
 }
 
-/** What is wrong on one line with the usage; for no command at all, the help of those that there are. */
+/** Fails with the errors and the usage on one line; without a command, with the help of all commands. */
 const badUsage = Effect.fnUntraced(function* <Name extends string, Input, Shared, E>(
   root: Root<Name, Input, Shared, E>,
   { commandPath, errors }: CliError.ShowHelp,
 ) {
   const path = commandPath.slice(1)
-  const complaints = errors.map((error) => oneLine(complaint(error)))
+  const messages = errors.map((error) => oneLine(messageOf(error)))
   const [usage = "", ...more] = yield* usages(root, path)
   const message =
     more.length === 0
-      ? [...complaints, `Usage: ${usage}`].join(" ")
-      : [...complaints, yield* helpText(root, path)].join("\n")
+      ? [...messages, `Usage: ${usage}`].join(" ")
+      : [...messages, yield* helpText(root, path)].join("\n")
   return yield* new BadUsage({ message })
 })
 
-/** Prints help that is asked for; what is wrong is in the error that ends the run. */
+/** Prints requested help; errors are in the failure that ends the run. */
 const presenter = <Name extends string, Input, Shared, E>(root: Root<Name, Input, Shared, E>) =>
   Layer.effect(
     CliOutput.Presenter,
@@ -120,7 +120,7 @@ const presenter = <Name extends string, Input, Shared, E>(root: Root<Name, Input
     })),
   )
 
-/** Runs the command that the process's arguments name. */
+/** Runs the command in the process's arguments. */
 export const run = <Name extends string, Input, Shared, E>(root: Root<Name, Input, Shared, E>) =>
   Command.run(root, UNVERSIONED).pipe(
     Effect.catchIf(

@@ -11,7 +11,7 @@ import { writable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountArgument, oneOfArgument, text } from "./parameters.ts"
 
-/** Who changes what by the command line, as histories name it. */
+/** The name of the command line in change histories. */
 const OPERATOR = "command line"
 
 const reasonOption = text("reason", "R").pipe(Flag.filter(Schema.is(reason), () => "5 to 500 characters that say why"))

@@ -1,54 +1,54 @@
 /**
- * What many ask for at once, done for all that wait at a time together: however many ask, one run is under way in each lane, and
- * whoever asks waits for no more than that one and their own. Nothing waits for company that does not come.
+ * Batcher collects concurrent requests and runs them in batches, one run at a time in each lane. A caller waits for the run that is
+ * under way and for its own run. A run never waits for more requests.
  */
 import { type Context, Effect, Exit } from "effect"
 
-/** The size of what is asked for in one run. */
-const MAX_TOGETHER = 500
+/** The maximum size of one run. */
+const MAX_BATCH_SIZE = 500
 
-type Found<A, E> = Exit.Exit<A | undefined, E>
+type Result<A, E> = Exit.Exit<A | undefined, E>
 
 interface Waiting<Q, A, E> {
-  readonly question: Q
-  readonly tell: Array<(found: Found<A, E>) => void>
+  readonly request: Q
+  readonly callbacks: Array<(result: Result<A, E>) => void>
 }
 
-/** What waits in a lane, by name, in the order in which it came. */
+/** The requests that wait in a lane, by name, in order of arrival. */
 type Queue<Q, A, E> = Map<string, Waiting<Q, A, E>>
 
-/** Lets a run begin, which `first` is the first to be in, when there is room for it; fails for all that waited when it was asked. */
+/** Starts a run when there is room for it; `first` is the first request of the run. A failure fails all requests that waited when it was called. */
 type Admit<Q, E> = <A, R>(first: Q, run: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 interface Options<Q, E> {
-  /** Questions of different lanes are never in one run, and do not wait for each other; without it there is one lane. */
-  readonly laneOf?: (question: Q) => string
-  /** A run begins once this lets it: of all that wait in its lane by then. */
+  /** Requests of different lanes never share a run and do not wait for each other. Without it there is one lane. */
+  readonly laneOf?: (request: Q) => string
+  /** Delays the start of a run. The run takes all requests that wait in its lane when it starts. */
   readonly admit?: Admit<Q, E>
-  /** What a question adds to a run (1), which `most` bounds; one question is always a run. */
-  readonly sizeOf?: (question: Q) => number
+  /** The size of one request (default 1). `most` limits the sum in a run; a single request is always a run. */
+  readonly sizeOf?: (request: Q) => number
   readonly most?: number
 }
 
 export class Batcher<Q, A, E, R> {
-  /** Of the process: a run belongs to none of those that wait for it. */
+  /** The context of the process: a run belongs to none of its callers. */
   readonly #context: Context.Context<R>
-  readonly #nameOf: (question: Q) => string
-  readonly #work: (questions: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>
-  readonly #laneOf: (question: Q) => string
+  readonly #nameOf: (request: Q) => string
+  readonly #work: (requests: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>
+  readonly #laneOf: (request: Q) => string
   readonly #admit: Admit<Q, E>
-  readonly #sizeOf: (question: Q) => number
+  readonly #sizeOf: (request: Q) => number
   readonly #most: number
-  /** Those in which a run is under way, or waits to be admitted. */
+  /** The lanes in which a run is under way or waits for admission. */
   readonly #lanes = new Map<string, Queue<Q, A, E>>()
   readonly #admitted = new Set<string>()
 
-  /** `work` finds what belongs to the names that `nameOf` gives, or does something for each. */
+  /** `work` returns a result for each request, by the name that `nameOf` gives it. */
   constructor(
     context: Context.Context<R>,
-    nameOf: (question: Q) => string,
-    work: (questions: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>,
-    { laneOf = () => "", admit = (_, run) => run, sizeOf = () => 1, most = MAX_TOGETHER }: Options<Q, E> = {},
+    nameOf: (request: Q) => string,
+    work: (requests: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>,
+    { laneOf = () => "", admit = (_, run) => run, sizeOf = () => 1, most = MAX_BATCH_SIZE }: Options<Q, E> = {},
   ) {
     this.#context = context
     this.#nameOf = nameOf
@@ -59,12 +59,12 @@ export class Batcher<Q, A, E, R> {
     this.#most = most
   }
 
-  /** Takes out of a lane what goes in one run, of the first `count` that wait in it. */
+  /** Removes from a lane the requests of one run, from the first `count` that wait. */
   #take(lane: Queue<Q, A, E>, count = lane.size): ReadonlyArray<[string, Waiting<Q, A, E>]> {
     const taken: Array<[string, Waiting<Q, A, E>]> = []
     let size = 0
     for (const [name, waiting] of lane) {
-      size += this.#sizeOf(waiting.question)
+      size += this.#sizeOf(waiting.request)
       if (taken.length === count || (taken.length > 0 && size > this.#most)) break
       taken.push([name, waiting])
       lane.delete(name)
@@ -72,7 +72,7 @@ export class Batcher<Q, A, E, R> {
     return taken
   }
 
-  /** Works until nothing waits in the lane. */
+  /** Runs batches until the lane is empty. */
   #run(name: string, lane: Queue<Q, A, E>) {
     return Effect.gen({ self: this }, function* () {
       while (lane.size > 0) {
@@ -80,38 +80,39 @@ export class Batcher<Q, A, E, R> {
         const run = Effect.suspend(() => {
           batch = this.#take(lane)
           this.#admitted.add(name)
-          return this.#work(batch.map(([, { question }]) => question))
+          return this.#work(batch.map(([, { request }]) => request))
         })
         const [first] = lane.values()
-        const asking = lane.size
-        const found = yield* Effect.exit(this.#admit(first!.question, run))
+        const waitingCount = lane.size
+        const result = yield* Effect.exit(this.#admit(first!.request, run))
         this.#admitted.delete(name)
-        // Those that were not admitted; who came since asks for themselves.
-        if (batch.length === 0) batch = this.#take(lane, asking)
-        for (const [name, { tell }] of batch) for (const one of tell) one(Exit.map(found, (all) => all.get(name)))
+        // Only the requests that were refused admission: later ones get their own run.
+        if (batch.length === 0) batch = this.#take(lane, waitingCount)
+        for (const [name, { callbacks }] of batch)
+          for (const callback of callbacks) callback(Exit.map(result, (all) => all.get(name)))
       }
       this.#lanes.delete(name)
     })
   }
 
-  /** Whether a run is under way in the question's lane, not only waiting to be admitted. */
-  isUnderWay(question: Q): boolean {
-    return this.#admitted.has(this.#laneOf(question))
+  /** Whether a run is under way in the lane of the request, not only waiting for admission. */
+  isUnderWay(request: Q): boolean {
+    return this.#admitted.has(this.#laneOf(request))
   }
 
-  /** What a run that begins after this finds. */
-  ask(question: Q): Effect.Effect<A | undefined, E> {
+  /** Returns the result of a run that starts after this call. */
+  ask(request: Q): Effect.Effect<A | undefined, E> {
     return Effect.callback((resume) => {
-      const name = this.#nameOf(question)
-      const of = this.#laneOf(question)
-      const standing = this.#lanes.get(of)
-      const lane = standing ?? new Map()
+      const name = this.#nameOf(request)
+      const laneName = this.#laneOf(request)
+      const existing = this.#lanes.get(laneName)
+      const lane = existing ?? new Map()
       const waiting = lane.get(name)
-      if (waiting === undefined) lane.set(name, { question, tell: [resume] })
-      else waiting.tell.push(resume)
-      if (standing !== undefined) return
-      this.#lanes.set(of, lane)
-      Effect.runForkWith(this.#context)(this.#run(of, lane))
+      if (waiting === undefined) lane.set(name, { request, callbacks: [resume] })
+      else waiting.callbacks.push(resume)
+      if (existing !== undefined) return
+      this.#lanes.set(laneName, lane)
+      Effect.runForkWith(this.#context)(this.#run(laneName, lane))
     })
   }
 }

@@ -1,4 +1,4 @@
-/** How many, or how much, by name; names without any are forgotten. */
+/** Counter keeps a sum for each name. A name whose sum is zero is removed. */
 export class Counter {
   readonly #counts = new Map<string, number>()
 

@@ -1,38 +1,38 @@
 /**
- * Places at the connections that requests write by: so many in all, and no more than a share for one tenant, so that whatever
- * a tenant's writes wait for, there is a connection for the others. In memory only.
+ * FairSemaphore limits how many pieces of work run at the same time, in total and for one tenant. It is used for the connections that
+ * requests write on, so that one tenant's slow writes leave connections for the others. In memory only.
  */
 import { Effect } from "effect"
 import { type Problem, problem } from "../base/problem.ts"
 import { Counter } from "./Counter.ts"
 
 /**
- * For how long a write waits for places that others hold, and for those of its own tenant's other writes: a burst of hundreds is
- * worked off in seconds.
+ * How long a write waits for places that other tenants use, and for places that its own tenant uses. A burst of hundreds of writes
+ * finishes within seconds.
  */
 const WAIT_FOR_OTHERS_MS = 10_000
 const WAIT_FOR_OWN_MS = 30_000
 
-const OWN_DOING = problem(
+const OWN_LIMIT = problem(
   "lock_timeout",
-  "Other writes of this account take all the connections that it may use at once: try again once they are through.",
+  "Other writes of this account use all the connections that one account may use. Try again when they have finished.",
 )
-const OTHERS_DOING = problem("service_unavailable", "The service has more to write than it can just now.")
+const OVERLOADED = problem("service_unavailable", "The service has more writes than it can do at the moment.")
 
 interface Waiting {
   readonly tenant: string
-  readonly go: () => void
+  readonly start: () => void
 }
 
 export class FairSemaphore {
-  readonly #inAll: number
+  readonly #total: number
   readonly #share: number
-  #taken = 0
+  #used = 0
   readonly #byTenant = new Counter()
   readonly #waiting = new Set<Waiting>()
 
-  constructor(inAll: number, share: number) {
-    this.#inAll = inAll
+  constructor(total: number, share: number) {
+    this.#total = total
     this.#share = share
   }
 
@@ -40,25 +40,25 @@ export class FairSemaphore {
     return this.#byTenant.of(tenant)
   }
 
-  #give(tenant: string): void {
-    this.#taken++
+  #grant(tenant: string): void {
+    this.#used++
     this.#byTenant.add(tenant, 1)
   }
 
-  /** Who is next: of those that may take a place, the tenant that has the fewest. */
+  /** The next to get a place: the waiting tenant below its share with the fewest places. */
   #next(): Waiting | undefined {
     let next: Waiting | undefined
     for (const waiting of this.#waiting) {
-      const taken = this.#of(waiting.tenant)
-      if (taken < this.#share && (next === undefined || taken < this.#of(next.tenant))) next = waiting
+      const used = this.#of(waiting.tenant)
+      if (used < this.#share && (next === undefined || used < this.#of(next.tenant))) next = waiting
     }
     return next
   }
 
   #take(tenant: string): Effect.Effect<void, Problem> {
     return Effect.suspend(() => {
-      if (this.#taken >= this.#inAll || this.#of(tenant) >= this.#share) return this.#wait(tenant)
-      this.#give(tenant)
+      if (this.#used >= this.#total || this.#of(tenant) >= this.#share) return this.#wait(tenant)
+      this.#grant(tenant)
       return Effect.void
     })
   }
@@ -67,10 +67,10 @@ export class FairSemaphore {
     return Effect.callback((resume) => {
       const waiting: Waiting = {
         tenant,
-        go: () => {
+        start: () => {
           clearTimeout(limit)
           this.#waiting.delete(waiting)
-          this.#give(tenant)
+          this.#grant(tenant)
           resume(Effect.void)
         },
       }
@@ -79,20 +79,20 @@ export class FairSemaphore {
         resume(Effect.fail(why))
       }
       let limit = setTimeout(() => {
-        if (this.#of(tenant) < this.#share) return refuse(OTHERS_DOING)
-        limit = setTimeout(() => refuse(OWN_DOING), WAIT_FOR_OWN_MS - WAIT_FOR_OTHERS_MS)
+        if (this.#of(tenant) < this.#share) return refuse(OVERLOADED)
+        limit = setTimeout(() => refuse(OWN_LIMIT), WAIT_FOR_OWN_MS - WAIT_FOR_OTHERS_MS)
       }, WAIT_FOR_OTHERS_MS)
       this.#waiting.add(waiting)
     })
   }
 
   #release(tenant: string): void {
-    this.#taken--
+    this.#used--
     this.#byTenant.add(tenant, -1)
-    this.#next()?.go()
+    this.#next()?.start()
   }
 
-  /** Does `work` in one of the tenant's places; fails where none is free in time. */
+  /** Runs `work` in one of the tenant's places. Fails if no place becomes free in time. */
   within<A, E, R>(tenant: string, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | Problem, R> {
     return Effect.acquireUseRelease(
       this.#take(tenant),

@@ -1,9 +1,9 @@
-/** Fairness by account: each that has something to do gets a turn before any gets another. */
+/** Fair order by account: each account that has work gets a turn before any account gets another. */
 import { Effect } from "effect"
 
 /**
- * Takes what is next, account after account. `firstAfter` finds the next piece of work of the first account after the given
- * one, in order of their IDs; `""` is before all of them.
+ * Creates a function that takes the next piece of work, account after account. `firstAfter` finds the first work of the first account
+ * after the given one, in order of account ID; `""` sorts before all accounts.
  */
 export const roundRobin = () => {
   let last = ""

@@ -1,14 +1,14 @@
-/** The setting under which secrets are encrypted at rest. */
+/** Reads the keys that encrypt secrets at rest. */
 import { Effect, Redacted } from "effect"
 import { ConfigProblem, type EncryptionKey } from "./Config.ts"
 import { secret } from "./settings.ts"
 
 /** 32 bytes in base64. */
 const KEY = /^[A-Za-z0-9+/]{43}=$/
-/** A rotation takes two; more than a few are a file that was never tidied up. */
+/** A rotation needs two; more than a few mean that old keys were never removed. */
 const MAX_KEYS = 8
 
-/** Keys as a setting or a file writes them: newest first, separated by commas. `from` is what a refusal names. */
+/** Parses the keys of a setting or a file: newest first, separated by commas. `from`: its name in a refusal. */
 export const parseKeys = (
   from: string,
   written: Redacted.Redacted<string>,
@@ -25,7 +25,7 @@ export const parseKeys = (
       )
 }
 
-/** The keys that are set; undefined where none is, which is refused where one is `needed`. */
+/** Reads the configured keys; undefined if none is set. Fails if none is set but one is `needed`. */
 export const readEncryptionKeys = Effect.fnUntraced(function* (
   needed: boolean,
 ): Effect.fn.Return<ReadonlyArray<EncryptionKey> | undefined, ConfigProblem> {
@@ -33,7 +33,7 @@ export const readEncryptionKeys = Effect.fnUntraced(function* (
   if (written !== undefined) return yield* parseKeys("ENCRYPTION_KEY", written)
   if (needed) {
     return yield* new ConfigProblem({
-      message: "ENCRYPTION_KEY is needed where NODE_ENV=production: 32 bytes in base64 (openssl rand -base64 32).",
+      message: "ENCRYPTION_KEY is needed when NODE_ENV=production: 32 bytes in base64 (openssl rand -base64 32).",
     })
   }
   return undefined

@@ -1,4 +1,4 @@
-/** Settings of how customers are reminded, and by whom (decisions H4, H6). */
+/** Reads the settings of reminders: the messengers that send them, and the quiet hours (decisions H4, H6). */
 import { Effect, Redacted } from "effect"
 import type { QuietHours } from "../../machines/reminders.ts"
 import {
@@ -12,7 +12,7 @@ import { EMAIL, isLoopback, secret, text, together, webUrl } from "./settings.ts
 
 /** Two hours of the day, 0 to 23. */
 const HOURS = /^(\d|1\d|2[0-3])-(\d|1\d|2[0-3])$/
-/** What Termii takes as the name of a sender. */
+/** The sender names that Termii accepts. */
 const SENDER = /^[A-Za-z0-9 ]{3,11}$/
 
 const isMailServer = (text: string): boolean => {
@@ -72,7 +72,7 @@ const termii = Effect.fnUntraced(function* (
   }
 })
 
-/** Whether mail cannot be read on its way: TLS from the start, or nothing said before STARTTLS, or no way at all. */
+/** Whether mail cannot be read on the network: TLS from the start, STARTTLS required, or a server on this machine. */
 const isPrivate = (url: string): boolean => {
   if (url.startsWith("smtps:")) return true
   if (!URL.canParse(url)) return false
@@ -91,7 +91,7 @@ const smtp = Effect.fnUntraced(function* (
     })
   if (production && !isPrivate(Redacted.value(found.SMTP_URL))) {
     return yield* new ConfigProblem({
-      message: "SMTP_URL must ask for TLS where NODE_ENV=production: begin it with smtps://, or add ?requireTLS=true.",
+      message: "SMTP_URL must ask for TLS when NODE_ENV=production: begin it with smtps://, or add ?requireTLS=true.",
     })
   }
   if (!EMAIL.test(found.EMAIL_FROM))

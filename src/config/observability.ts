@@ -1,4 +1,4 @@
-/** Settings of what an operator gets to see. */
+/** Reads the settings of logs, metrics and traces. */
 import { Effect } from "effect"
 import type { ConfigProblem, Observability } from "./Config.ts"
 import { choice, integer, MAX_PORT, text, url } from "./settings.ts"

@@ -1,4 +1,4 @@
-/** Settings of where the rails' APIs are, and how long one call may take (decision P3). */
+/** Reads the addresses of the rails' APIs, and how long one call may take (decision P3). */
 import { Effect } from "effect"
 import { SECOND_MS } from "../base/time.ts"
 import { ConfigProblem, type RailSettings } from "./Config.ts"
@@ -6,20 +6,20 @@ import { integer, isLoopback, url } from "./settings.ts"
 
 /** Flutterwave itself gives up at about 28 s. */
 const TIMEOUT_SECONDS = 30
-/** A longer call would hold one of the few places that an account has. */
+/** A longer call would block one of the few concurrent calls of an account. */
 const MAX_TIMEOUT_SECONDS = 120
 
-/** The address that paths are added to. */
+/** Reads the address that paths are appended to. */
 const baseUrl = Effect.fnUntraced(function* (
   name: string,
   production: boolean,
-  otherwise: string,
+  defaultUrl: string,
 ): Effect.fn.Return<string, ConfigProblem> {
   const found = yield* url(name, ["http:", "https:"])
-  if (found === undefined) return otherwise
+  if (found === undefined) return defaultUrl
   const { protocol, hostname, username, password, origin, pathname } = new URL(found)
   if (protocol === "http:" && production)
-    return yield* new ConfigProblem({ message: `${name} must begin with https:// where NODE_ENV=production.` })
+    return yield* new ConfigProblem({ message: `${name} must begin with https:// when NODE_ENV=production.` })
   if (protocol === "http:" && !isLoopback(hostname)) {
     return yield* new ConfigProblem({
       message: `${name} must begin with https://: plain http is for hosts such as 127.0.0.1 and localhost.`,
@@ -33,7 +33,7 @@ const baseUrl = Effect.fnUntraced(function* (
   return `${origin}${pathname}`.replace(/\/+$/, "")
 })
 
-/** The version is in the paths that are added. */
+/** Refuses an address with a version: the appended paths have it. */
 const refuseVersion = (address: string) =>
   /\/v\d+$/.test(address)
     ? Effect.fail(

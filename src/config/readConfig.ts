@@ -1,6 +1,6 @@
 /**
- * The settings of a process, read once from its environment.
- * Anything wrong stops the start with one line that names the setting.
+ * Reads the settings of a process, once, from its environment.
+ * A wrong setting stops the start with one line that names it.
  */
 import { isIP } from "node:net"
 import { resolve } from "node:path"
@@ -19,16 +19,16 @@ import { readWebhooks } from "./webhooks.ts"
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** A longer name would make the line that refuses it hard to read. */
+/** A longer name would make the refusal hard to read. */
 const MAX_STRAY_NAME = 64
-/** Only whether there are any counts so far: a larger number is taken for a typing error. */
+/** So far only zero or more than zero matters: a larger number is taken for a typing error. */
 const MAX_WORKERS = 16
-/** `test` is what test runners set; it is development. Any other is taken for a typing error of `production`. */
+/** Test runners set `test`, which means development. Any other value is taken for a typing error of `production`. */
 const ENVIRONMENTS = ["development", "production", "test"] as const
 /** 100 %. */
 const MAX_VAT_BPS = 10_000
 
-/** A name that looks like one of ours and is none would be a setting that has no effect. */
+/** Refuses a variable that looks like a setting of the service but has no effect. */
 const refuseStray = (env: Environment): Effect.Effect<void, ConfigProblem> => {
   const stray = Object.keys(env).find((name) => name.startsWith("BILLING_"))
   if (stray === undefined) return Effect.void
@@ -48,7 +48,7 @@ const readHost = Effect.map(
   (host = "127.0.0.1") => host,
 )
 
-/** Paths are added to it, and proxies go by them: it has none of its own. */
+/** Reads the public address. It must have no path: paths are appended to it, and proxies route by them. */
 const readPublicUrl = Effect.fnUntraced(function* (production: boolean) {
   const found = (yield* webUrl("PUBLIC_URL", production))?.replace(/\/+$/, "")
   if (found === undefined || /^\w+:\/\/[^/?#@]+$/.test(found)) return found
@@ -59,15 +59,15 @@ const readPublicUrl = Effect.fnUntraced(function* (production: boolean) {
 
 const readCell = textLike("CELL", isCell, (value) => `CELL must be two characters of 0-9, A-Z and a-z, not "${value}".`)
 
-/** The environment as settings are read from it: without the spaces around values, what is empty being absent. */
+/** Provides the environment's values without surrounding spaces; an empty value counts as absent. */
 const provider = (env: Environment): ConfigProvider.ConfigProvider =>
   ConfigProvider.fromEnvRecord(Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value?.trim()])))
 
-/** In what a process works, beside its environment. */
+/** The purpose of a process, which changes how its environment is read. */
 interface Purpose {
   /** `npm start`'s profile: plain HTTP on loopback is allowed. */
   readonly development: boolean
-  /** It works on databases that are named elsewhere: production, too, needs neither DATABASE_URL nor ENCRYPTION_KEY. */
+  /** Whether its databases are named elsewhere: then production needs neither DATABASE_URL nor ENCRYPTION_KEY. */
   readonly elsewhere?: boolean
 }
 

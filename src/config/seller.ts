@@ -1,4 +1,4 @@
-/** Settings of the service's own invoices: whose they are, and how they are paid. */
+/** Reads the settings of the service's own invoices: who sends them, and how to pay them. */
 import { Effect } from "effect"
 import type { ConfigProblem, Seller } from "./Config.ts"
 import { EMAIL, textLike } from "./settings.ts"
@@ -6,7 +6,7 @@ import { EMAIL, textLike } from "./settings.ts"
 const DEFAULT_NAME = "Recurring Billing"
 /** A few lines of an invoice. */
 const MAX_LENGTH = 200
-/** As the tax office writes them: 12345678-0001, or 10 or 13 digits. */
+/** The tax office's forms: 12345678-0001, or 10 or 13 digits. */
 const TIN = /^(\d{8}-\d{4}|\d{10}|\d{13})$/
 
 const printed = (name: string) =>
@@ -16,7 +16,7 @@ const printed = (name: string) =>
     () => `${name} must be one line of at most ${MAX_LENGTH} characters.`,
   )
 
-/** `mailFrom`: the address that the service's mail comes from, where questions go unless another is set. */
+/** `mailFrom`: the sender address of the service's mail, which receives questions unless another is set. */
 export const readSeller = Effect.fnUntraced(function* (
   mailFrom: string | undefined,
 ): Effect.fn.Return<Seller, ConfigProblem> {

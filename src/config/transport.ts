@@ -1,24 +1,24 @@
-/** Settings of how requests reach us, and of how many may. */
+/** Reads the settings of how requests reach the service, and of their limits. */
 import { BlockList, isIP } from "node:net"
 import { createSecureContext, type SecureContextOptions } from "node:tls"
 import { Effect, Redacted } from "effect"
 import { ConfigProblem, type RateLimits, type Transport } from "./Config.ts"
 import { file, flag, integer, isLoopback, text, textLike } from "./settings.ts"
 
-/** More than one process can serve, so that a higher limit would limit nobody. */
+/** More than one process can serve: a higher limit would have no effect. */
 const MAX_RATE = 100_000
-/** Nobody is to be slowed down who tries the service on a machine of their own. */
+/** High enough that an engineer who tries the service on one machine never meets it. */
 const DEVELOPMENT_RATE = 10_000
-/** More than a merchant's workers have under way, and little beside what a process has memory for (decision J6). */
+/** More than a merchant's workers have under way, and little compared with the memory of a process (decision J6). */
 const IN_FLIGHT = 50
 const DEVELOPMENT_IN_FLIGHT = 1_000
 const MAX_IN_FLIGHT = 100_000
 
-/** Fails with the line where TLS cannot be terminated with these. */
+/** Fails with `message` if this certificate or key cannot be used. */
 const usable = (context: SecureContextOptions, message: string): Effect.Effect<unknown, ConfigProblem> =>
   Effect.try({ try: () => createSecureContext(context), catch: () => new ConfigProblem({ message }) })
 
-/** What TLS is terminated with here, or undefined where it is not. */
+/** Reads the certificate and the key of TLS, or undefined if the process does not terminate TLS. */
 const tls = Effect.gen(function* () {
   const cert = yield* file("TLS_CERT")
   const key = yield* file("TLS_KEY")
@@ -33,36 +33,36 @@ const tls = Effect.gen(function* () {
   return { cert, key: Redacted.make(key) }
 })
 
-/** Whether plain HTTP is taken: on a loopback address only, and never in production (decision A2). */
+/** Whether plain HTTP is accepted: on a loopback address only, and never in production (decision A2). */
 const insecureHttp = Effect.fnUntraced(function* (host: string, development: boolean, production: boolean) {
   const allowed = yield* flag("ALLOW_INSECURE_HTTP", development && isLoopback(host))
   if (allowed && production)
-    return yield* new ConfigProblem({ message: "ALLOW_INSECURE_HTTP is refused where NODE_ENV=production." })
+    return yield* new ConfigProblem({ message: "ALLOW_INSECURE_HTTP is refused when NODE_ENV=production." })
   if (allowed && !isLoopback(host)) {
     return yield* new ConfigProblem({
-      message: `ALLOW_INSECURE_HTTP is refused where HOST (${host}) is not a loopback address.`,
+      message: `ALLOW_INSECURE_HTTP is refused when HOST (${host}) is not a loopback address.`,
     })
   }
   return allowed
 })
 
-/** An address, or a network by the bits that its addresses share. */
+/** An address, or a network in CIDR notation. */
 const NETWORK = /^([0-9a-f.:]+)(?:\/(\d{1,3}))?$/i
 
-/** The networks that a text names, with commas between; undefined where one of them is none. */
+/** Parses networks separated by commas; undefined if one of them is not a network. */
 const networksIn = (value: string): BlockList | undefined => {
   const networks = new BlockList()
   for (const network of value.split(",")) {
-    const [, address = "", shared] = NETWORK.exec(network.trim()) ?? []
+    const [, address = "", prefix] = NETWORK.exec(network.trim()) ?? []
     const family = isIP(address)
     const bits = family === 4 ? 32 : 128
-    if (family === 0 || Number(shared ?? bits) > bits) return undefined
-    networks.addSubnet(address, Number(shared ?? bits), family === 4 ? "ipv4" : "ipv6")
+    if (family === 0 || Number(prefix ?? bits) > bits) return undefined
+    networks.addSubnet(address, Number(prefix ?? bits), family === 4 ? "ipv4" : "ipv6")
   }
   return networks
 }
 
-/** Whose X-Forwarded headers are believed (decision A2). */
+/** The proxies whose X-Forwarded headers are trusted (decision A2). */
 const trustProxy = Effect.gen(function* () {
   const value = yield* text("TRUST_PROXY")
   if (value === undefined || value === "false") return false
@@ -75,7 +75,7 @@ const trustProxy = Effect.gen(function* () {
   )
 })
 
-/** A name or an address as a request's `Host` has it, but for the port. */
+/** A name or an address as in a request's `Host` header, without the port. */
 const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_-]|\.(?!\.))*)$/i
 
 const hostName = (name: string) =>
@@ -88,7 +88,7 @@ const hostName = (name: string) =>
     (host) => host?.toLowerCase(),
   )
 
-/** The host names of both environments. */
+/** Reads the host names of both environments. */
 const hosts = Effect.gen(function* () {
   const liveHost = yield* hostName("LIVE_HOST")
   const sandboxHost = yield* hostName("SANDBOX_HOST")

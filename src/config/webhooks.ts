@@ -1,4 +1,4 @@
-/** Settings of where webhooks may go (decision I4). */
+/** Reads the settings of the allowed destinations of webhooks (decision I4). */
 import { isIPv4, isIPv6 } from "node:net"
 import { Effect } from "effect"
 import { ConfigProblem, type Webhooks } from "./Config.ts"
@@ -16,15 +16,15 @@ export const readWebhooks = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Webhooks, ConfigProblem> {
   const allowLoopback = yield* flag("ALLOW_LOOPBACK_WEBHOOKS", development)
   if (allowLoopback && production)
-    return yield* new ConfigProblem({ message: "ALLOW_LOOPBACK_WEBHOOKS is refused where NODE_ENV=production." })
+    return yield* new ConfigProblem({ message: "ALLOW_LOOPBACK_WEBHOOKS is refused when NODE_ENV=production." })
   const dnsServers = ((yield* text("WEBHOOK_DNS_SERVERS")) ?? "")
     .split(",")
     .map((server) => server.trim())
     .filter(Boolean)
-  const strange = dnsServers.find((server) => !isDnsServer(server))
-  if (strange !== undefined) {
+  const invalid = dnsServers.find((server) => !isDnsServer(server))
+  if (invalid !== undefined) {
     return yield* new ConfigProblem({
-      message: `WEBHOOK_DNS_SERVERS must be IP addresses such as 9.9.9.9 or [::1]:53, not "${strange}".`,
+      message: `WEBHOOK_DNS_SERVERS must be IP addresses such as 9.9.9.9 or [::1]:53, not "${invalid}".`,
     })
   }
   return { allowLoopback, dnsServers }

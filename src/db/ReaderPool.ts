@@ -1,6 +1,6 @@
 /**
- * The connections that requests read by. Each shows one tenant's rows at a time, and many statements of that tenant share
- * it; a tenant has one at most, so that its slow lists keep nobody waiting but itself. In memory only.
+ * ReaderPool shares the connections that requests read on. A connection shows the rows of one tenant at a time, and many statements of
+ * that tenant share it. A tenant has at most one, so that its slow lists delay only itself. In memory only.
  */
 import { Context, Deferred, Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -8,19 +8,19 @@ import { type Problem, problem } from "../base/problem.ts"
 import { CurrentRowLoader, RowLoader } from "./RowLoader.ts"
 
 /**
- * Requests that share a connection, on which their statements run one after the other: as many as keep it busy while answers
- * are on their way.
+ * How many requests share a connection, on which their statements run one after the other: enough to keep it busy while results are on
+ * their way.
  */
 const MAX_USERS = 32
 /** A read that has waited longer for its turn is refused. */
 const WAIT_LIMIT_MS = 10_000
 
-const OVERLOADED = problem("service_unavailable", "The service has more to read than it can just now.")
+const OVERLOADED = problem("service_unavailable", "The service has more reads than it can do at the moment.")
 
 /** A connection that shows one tenant's rows. */
 export interface Session {
   readonly client: SqlClient.SqlClient
-  /** What work on it takes: the client, and the look-ups that reads share. */
+  /** The services for work on it: the client, and the look-ups that reads share. */
   readonly services: Context.Context<SqlClient.SqlClient>
   tenant: string
   users: number
@@ -28,7 +28,7 @@ export interface Session {
   ready: Deferred.Deferred<void, SqlError.SqlError>
 }
 
-/** Who takes a session first prepares it; the others wait until it is ready. */
+/** A session that a caller has taken. The first caller prepares it; the others wait until it is ready. */
 export interface Taken {
   readonly session: Session
   readonly prepares: boolean
@@ -36,10 +36,10 @@ export interface Taken {
 
 interface Waiting {
   readonly tenant: string
-  readonly go: (taken: Taken) => void
+  readonly start: (taken: Taken) => void
 }
 
-/** Hands out sessions, to tenants in turn: one that is waited for is joined by nobody any more until it is free. */
+/** Gives sessions to tenants in turn: while another tenant waits for a session, no further caller joins it. */
 export class ReaderPool {
   readonly #sessions: ReadonlyArray<Session>
   readonly #waiting = new Set<Waiting>()
@@ -68,8 +68,8 @@ export class ReaderPool {
     return this.#sessions.find((session) => session.tenant === tenant && session.users > 0)
   }
 
-  /** The first tenant in the queue, but for this one, that has no session. */
-  #firstBeside(tenant: string): string | undefined {
+  /** The first other tenant in the queue without a session. */
+  #firstOther(tenant: string): string | undefined {
     for (const waiting of this.#waiting)
       if (waiting.tenant !== tenant && this.#inUse(waiting.tenant) === undefined) return waiting.tenant
     return undefined
@@ -77,9 +77,9 @@ export class ReaderPool {
 
   /** The session that a tenant may take right now. */
   #open(tenant: string): Session | undefined {
-    const own = this.#inUse(tenant)
-    if (own !== undefined) {
-      return own.users < MAX_USERS && this.#firstBeside(tenant) === undefined ? own : undefined
+    const current = this.#inUse(tenant)
+    if (current !== undefined) {
+      return current.users < MAX_USERS && this.#firstOther(tenant) === undefined ? current : undefined
     }
     return (
       this.#sessions.find((session) => session.users === 0 && session.tenant === tenant) ??
@@ -98,7 +98,7 @@ export class ReaderPool {
     return Effect.callback((resume) => {
       const waiting: Waiting = {
         tenant,
-        go: (taken) => {
+        start: (taken) => {
           clearTimeout(limit)
           this.#waiting.delete(waiting)
           resume(Effect.succeed(taken))
@@ -114,14 +114,14 @@ export class ReaderPool {
 
   release(session: Session): void {
     session.users--
-    const other = this.#firstBeside(session.tenant)
+    const other = this.#firstOther(session.tenant)
     if (other !== undefined && session.users > 0) return
     const tenant = other ?? session.tenant
     for (const waiting of this.#waiting)
-      if (waiting.tenant === tenant && session.users < MAX_USERS) waiting.go(this.#give(session, tenant))
+      if (waiting.tenant === tenant && session.users < MAX_USERS) waiting.start(this.#give(session, tenant))
   }
 
-  /** The connection shows nobody's rows: whoever comes next prepares it again. */
+  /** Marks the connection as showing no tenant's rows: the next user prepares it again. */
   forget(session: Session): void {
     session.tenant = ""
   }

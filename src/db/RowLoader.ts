@@ -1,6 +1,6 @@
 /**
- * Rows that requests of one tenant look up by their IDs at the same time, found in one statement for each table: what is asked
- * while a look-up is under way is the next one. Each finds what was committed when it asked.
+ * RowLoader finds rows that requests of one tenant look up by ID at the same time, with one statement per table. Requests that arrive during
+ * a look-up share the next one. Each finds all rows that were committed when it asked.
  */
 import { Context, type Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -17,7 +17,7 @@ type LookUp<Row> = Batcher<Ref, Row, SqlError.SqlError, SqlClient.SqlClient>
 
 const idOf = ({ id }: Ref): string => id
 
-/** Those on one connection, which shows the rows of one tenant at a time. */
+/** The look-ups on one connection, which shows the rows of one tenant at a time. */
 export class RowLoader {
   readonly #context: Context.Context<SqlClient.SqlClient>
   /** By table, whose rows are all of one type. */
@@ -30,7 +30,7 @@ export class RowLoader {
   find<Row>(table: string, findRows: FindRows<Row>, ref: Ref): Effect.Effect<Row | undefined, SqlError.SqlError> {
     let lookUp = this.#byTable.get(table) as LookUp<Row> | undefined
     if (lookUp === undefined) {
-      // A lane has one tenant: where nobody waits any more, the connection may show another's rows meanwhile.
+      // A lane has one tenant. If no request waits any more, the connection may already show another tenant's rows.
       const findAll = (refs: ReadonlyArray<Ref>) => findRows(refs[0]!, refs.map(idOf))
       lookUp = new Batcher(this.#context, idOf, findAll, { laneOf: tenantName })
       this.#byTable.set(table, lookUp)
@@ -39,7 +39,7 @@ export class RowLoader {
   }
 }
 
-/** Those of the running read; within a transaction there are none. */
-export const CurrentRowLoader = Context.Reference<RowLoader | undefined>("billing/db/LookUps", {
+/** The loader of the running read; undefined within a transaction. */
+export const CurrentRowLoader = Context.Reference<RowLoader | undefined>("billing/db/CurrentRowLoader", {
   defaultValue: () => undefined,
 })

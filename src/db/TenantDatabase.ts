@@ -1,10 +1,10 @@
 /**
- * What a request does to the database, it does as the role billing_request, to which row-level security shows the rows of
- * one account and environment only: a statement that forgot to filter would find nothing of anybody else's.
+ * TenantDatabase runs the statements of requests as the role billing_request. Row-level security shows this role the rows of one account
+ * and environment only: a statement without the tenant filter finds no rows of other tenants.
  *
- * A write has a transaction, which says whose it is. Reads of one tenant share a connection that shows that tenant's rows,
- * so that a read costs one statement; a connection changes its tenant when nobody uses it. Both have connections of their
- * own beside those of the workers, of which no tenant gets more than its share, and limits of time.
+ * A write has a transaction that sets its tenant. Reads of one tenant share a connection that shows that tenant's rows, so that a read is
+ * one statement; a connection changes its tenant when it has no users. Reads and writes have separate connections, apart from those of the
+ * workers. No tenant gets more than its share of them, and all have time limits.
  */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Deferred, Effect, Layer, type Redacted } from "effect"
@@ -22,26 +22,26 @@ import { ReaderPool, type Taken } from "./ReaderPool.ts"
 import { ACCOUNT_MOVING, FENCED, type Tenant, tenantName } from "./tenant.ts"
 import { isConflict, UnitOfWork } from "./UnitOfWork.ts"
 
-/** Tenants whose reads are under way at once; the others wait their turn. */
+/** How many tenants can read at the same time; the others wait. */
 const READING_SESSIONS = 8
-/** Writes under way at once, and of one tenant. */
+/** How many writes can run at the same time, in total and of one tenant. */
 const WRITING_CONNECTIONS = 18
 const WRITING_SHARE = 6
-/** What the service notes of requests is a statement, not a transaction: so many at once, and of one tenant. */
-const KEEPING_CONNECTIONS = 8
-const KEEPING_SHARE = 3
+/** Records that the service keeps about requests are single statements: how many run at the same time, in total and of one tenant. */
+const RECORD_CONNECTIONS = 8
+const RECORD_SHARE = 3
 
-/** A list that takes longer is refused: all that lists are meant to be filtered by is answered from an index. */
+/** A list that takes longer is refused: an index answers all the intended filters. */
 const READ_LIMIT_MS = 2_000
-/** Rows are held for milliseconds; who waits longer for one than this is refused. */
+/** Rows are locked for milliseconds; a request that waits longer for one is refused. */
 const LOCK_LIMIT_MS = 5_000
 const WRITE_LIMIT_MS = 15_000
 
-/** A connection is of this role from its first moment: one that was lost and opened again is no other. */
+/** A connection has this role from the start, so that a reconnected one has it too. */
 const REQUEST = { role: "billing_request" }
 const READING = { ...REQUEST, statement_timeout: String(READ_LIMIT_MS) }
-/** Nobody's. A statement that enters its tenant itself is planned before it has, and planning may evaluate what policies compare with. */
-const NOBODYS = { "billing.account_id": "", "billing.livemode": "false" }
+/** No tenant. A statement that enters its tenant is planned before that, and planning may evaluate the settings that policies compare with. */
+const NO_TENANT = { "billing.account_id": "", "billing.livemode": "false" }
 const WRITING = {
   lock_timeout: String(LOCK_LIMIT_MS),
   statement_timeout: String(WRITE_LIMIT_MS),
@@ -50,16 +50,16 @@ const WRITING = {
 
 const TOO_SLOW = problem(
   "query_too_slow",
-  "This took too long to find: filter by less, or by a narrower range of time, or ask for a smaller page.",
+  "The search took too long: use other filters or a narrower range of time, or ask for a smaller page.",
 )
 
-/** What a statement's time limit means for the request. */
+/** Turns a statement's time limit into the error of the request. */
 const orRefuse =
   (reason: "StatementTimeoutError" | "LockTimeoutError", refusal: Problem) =>
   <E>(error: E): E | Problem =>
     SqlError.isSqlError(error) && error.reason._tag === reason ? refusal : error
 
-/** Whether a connection was lost and opened again: it shows nobody's rows, and says so (migrations/0010_isolation.sql). */
+/** Whether a connection was lost and reopened: it then has no tenant, and its statements fail with this (migrations/0010_isolation.sql). */
 const isUnset = (error: unknown): boolean => sqlStateOf(error) === "42704"
 
 const createReading = (sessions: ReaderPool) => {
@@ -68,7 +68,7 @@ const createReading = (sessions: ReaderPool) => {
     const { client, ready } = session
     const show = client`
       SELECT set_config('billing.account_id', ${account_id}, false), set_config('billing.livemode', ${String(livemode)}, false)`
-    // Others wait for it: it ends as it ends, whatever becomes of who began it.
+    // Others wait for it: it must finish even if its caller is interrupted.
     return Effect.uninterruptible(
       Effect.asVoid(show).pipe(
         Effect.tapCause(() => Effect.sync(() => sessions.forget(session))),
@@ -81,7 +81,7 @@ const createReading = (sessions: ReaderPool) => {
     work: Effect.Effect<A, E, R>,
   ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> => {
     const release = ({ session }: Taken) => Effect.sync(() => sessions.release(session))
-    // Prepared as it is taken, whatever becomes of who took it meanwhile: it is the others', too.
+    // Prepares it even if the caller is interrupted meanwhile: others use it, too.
     const taking = Effect.tap(sessions.take(tenantName(tenant)), (taken) =>
       Effect.onError(prepare(taken, tenant), () => release(taken)),
     )
@@ -100,7 +100,7 @@ const createReading = (sessions: ReaderPool) => {
   }
 }
 
-/** What enter_tenant says of a tenant that takes nothing just now (migrations/0025_cells.sql), by its SQLSTATE. */
+/** The errors of enter_tenant for a tenant that accepts no writes (migrations/0025_cells.sql), by SQLSTATE. */
 const CLOSED = new Map([
   [FENCED, ACCOUNT_MOVING],
   ["BR001", problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")],
@@ -109,10 +109,10 @@ const CLOSED = new Map([
 const orClosed = <E>(error: E): E | Problem => CLOSED.get(sqlStateOf(error) ?? "") ?? error
 
 /**
- * Transactions on the writer's connections, to which all statements of `sql` in them go. Their first statements go out with what
- * begins them: were a transaction not to enter its tenant, the role would find nothing and write nothing.
+ * Creates transactions on the writer's connections; all statements of `sql` in them go there. The first statements go out together with
+ * the opening. If a transaction did not enter its tenant, the role would find no rows and write none.
  */
-const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, places: FairSemaphore) => {
+const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, semaphore: FairSemaphore) => {
   const inTransaction = transactionsOn(sql, take, { begin: "BEGIN", pending: (client) => new UnitOfWork(client) })
   return <A, E, R>(
     tenant: Tenant,
@@ -120,39 +120,39 @@ const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, place
   ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> => {
     const opening = sql`enter_tenant(${tenant.account_id}, ${tenant.livemode})::text`
     const transaction = (isRetry: boolean) => inTransaction(work, { opening, isRetry })
-    // Nothing was written because something had changed: the second try reads it.
+    // Nothing was written because a row had changed: the second try reads it again.
     const twice = Effect.catchIf(transaction(false), isConflict, () => transaction(true))
-    return places
+    return semaphore
       .within(tenantName(tenant), twice)
       .pipe(Effect.mapError((error) => orClosed(orRefuse("LockTimeoutError", LOCKED)(error))))
   }
 }
 
-/** Statements of the service's own on a tenant's behalf: as the owner of the tables, in one of the tenant's places. */
-const createKeeping =
-  ({ client }: PipeliningPool, places: FairSemaphore) =>
+/** Creates the runner of the service's own statements for a tenant: as the owner of the tables, within the tenant's share. */
+const createRecording =
+  ({ client }: PipeliningPool, semaphore: FairSemaphore) =>
   <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | Problem, R> =>
-    places
+    semaphore
       .within(tenantName(tenant), Effect.provideService(work, SqlClient.SqlClient, client))
       .pipe(Effect.mapError(orRefuse("LockTimeoutError", LOCKED)))
 
 export class TenantDatabase extends Context.Service<
   TenantDatabase,
   {
-    /** Runs statements that only read, as the tenant. Fails with `query_too_slow` where one of them takes too long. */
+    /** Runs statements that only read, as the tenant. Fails with `query_too_slow` if one of them takes too long. */
     readonly reading: <A, E, R>(
       tenant: Tenant,
       work: Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError | Problem, R>
     /**
-     * Runs one transaction as the tenant. Fails with `lock_timeout` where something that it needs stays locked; where it does
-     * anything, and the tenant takes nothing just now, with `reset_in_progress` or `account_moving`.
+     * Runs one transaction as the tenant. Fails with `lock_timeout` if a row that it needs stays locked. If the tenant accepts no writes,
+     * a transaction with statements fails with `reset_in_progress` or `account_moving`.
      */
     readonly writing: <A, E, R>(
       tenant: Tenant,
       work: Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError | Problem, R>
-    /** Runs what the service notes of a request for itself, at the tenant's cost. */
+    /** Runs statements that record a request for the service itself, within the tenant's share. */
     readonly asService: <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Problem, R>
   }
 >()("billing/db/TenantDatabase") {
@@ -169,9 +169,9 @@ export class TenantDatabase extends Context.Service<
         )
         const readers = yield* Effect.all(Array.from({ length: READING_SESSIONS }, () => reader))
         const writer = yield* makePipeliningPool(
-          poolConfig(url, WRITING_CONNECTIONS, { ...WRITING, ...REQUEST, ...NOBODYS }),
+          poolConfig(url, WRITING_CONNECTIONS, { ...WRITING, ...REQUEST, ...NO_TENANT }),
         )
-        const keeper = yield* makePipeliningPool(poolConfig(url, KEEPING_CONNECTIONS, WRITING))
+        const recorder = yield* makePipeliningPool(poolConfig(url, RECORD_CONNECTIONS, WRITING))
         return TenantDatabase.of({
           reading: createReading(new ReaderPool(readers)),
           writing: createWriting(
@@ -179,7 +179,7 @@ export class TenantDatabase extends Context.Service<
             writer,
             new FairSemaphore(WRITING_CONNECTIONS, WRITING_SHARE),
           ),
-          asService: createKeeping(keeper, new FairSemaphore(KEEPING_CONNECTIONS, KEEPING_SHARE)),
+          asService: createRecording(recorder, new FairSemaphore(RECORD_CONNECTIONS, RECORD_SHARE)),
         })
       }),
     )

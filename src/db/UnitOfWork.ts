@@ -1,6 +1,6 @@
 /**
- * What the running transaction writes. It is collected and sent as one statement, at COMMIT or before the next read: the rows of tables,
- * what goes into tables of its own (journal, timers, entries, events), and what must still be so.
+ * UnitOfWork collects the writes of the running transaction and sends them as one statement, at COMMIT or before the next read: rows of
+ * tables, parts with their own tables (journal, timers, entries, events), and expectations.
  */
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
@@ -11,29 +11,29 @@ import { CurrentTransaction } from "../postgres/transaction.ts"
 import type { Change, Table } from "./table.ts"
 import type { Ref } from "./tenant.ts"
 
-/** A part of a statement, by whose name the parts behind it may refer to what it returns. */
+/** A named part (CTE) of a statement. Later parts can refer to its result by name. */
 export type CtePart = readonly [name: string, statement: Statement<object>]
 
-/** Something that must hold when the statement runs: a part that returns so many rows. */
+/** A condition that must be true when the statement runs: a part that returns exactly this many rows. */
 export interface Expectation {
   readonly name: string
   readonly statement: Statement<object>
   readonly rows: number
 }
 
-/** The SQLSTATE with which a statement refuses to write because an expectation does not hold. */
+/** The SQLSTATE of a statement that refuses to write because an expectation is not met. */
 const CONFLICT = "BK001"
 
-/** Whether a transaction wrote nothing because an expectation did not hold. */
+/** Whether a transaction wrote nothing because an expectation was not met. */
 export const isConflict = (error: unknown): boolean => sqlStateOf(error) === CONFLICT
 
-/** Whether it was the expectation with this name. */
+/** Whether the expectation with this name was not met. */
 export const isConflictOf = (error: SqlError.SqlError, name: string): boolean =>
   isConflict(error) && (error.reason.cause as { readonly constraint?: unknown }).constraint === name
 
 const keyOf = ({ account_id, livemode, id }: Ref): string => `${account_id} ${livemode} ${id}`
 
-/** Writes of one statement. They do not see each other, so whatever has to see an earlier one belongs to the next statement. */
+/** The writes of one statement. They do not see each other: a write that must see an earlier one belongs to the next statement. */
 class Batch {
   readonly updates = new Map<Table<Ref>, Array<Change<Ref>>>()
   readonly #updated = new Set<string>()
@@ -92,7 +92,7 @@ const build = (
       ? last
       : sql`WITH ${sql.csv(all.map(([name, part]) => sql`${sql.literal(name)} AS (${part})`))} ${last}`
   if (columns.length > 0 || opening !== undefined) {
-    // Without a column it returns one empty row. OFFSET keeps the planner from leaving the opening out.
+    // Without columns it returns one empty row. OFFSET keeps the planner from removing the opening.
     const selected = columns.length === 0 ? sql`SELECT` : sql`SELECT ${sql.csv(columns)}`
     const last = opening === undefined ? selected : sql`${selected} FROM (SELECT ${opening} OFFSET 0) opening`
     return withAll(written, last as Statement<object>)
@@ -113,7 +113,7 @@ export class UnitOfWork implements PendingWrites {
     return this.#batches.length
   }
 
-  /** The newest batch where that can take a write; else a new one. */
+  /** Returns the newest batch if it can take a write, else a new one. */
   #batch(takes: (batch: Batch) => boolean): Batch {
     const newest = this.#batches.at(-1)
     if (newest !== undefined && takes(newest)) return newest
@@ -125,7 +125,7 @@ export class UnitOfWork implements PendingWrites {
   /** Inserts rows. */
   insert<Row extends Ref>(table: Table<Row>, rows: ReadonlyArray<Row>): void {
     if (rows.length > 0)
-      // What is over makes room for what is new in its table, such as the next attempt at a bill.
+      // Updates come before inserts of the same table: a finished row frees a unique key for a new one, such as the next attempt at a bill.
       this.#batch(({ updates }) => !updates.has(table)).insert(table, rows)
   }
 
@@ -136,7 +136,7 @@ export class UnitOfWork implements PendingWrites {
   }
 
   /**
-   * Adds parts, which may refer to each other by name and to no other part. `received` is given the rows that the part returns, by name.
+   * Adds parts, which may refer to each other by name and to no other part. A function of `received` gets the rows of its part, by name.
    */
   add(
     parts: ReadonlyArray<CtePart>,
@@ -153,7 +153,7 @@ export class UnitOfWork implements PendingWrites {
     this.#batch(() => true).calls.push(expression)
   }
 
-  /** Writes only if this holds; else the transaction fails (`isConflict`). */
+  /** Adds a condition: if it is not met, the transaction fails (`isConflict`) and writes nothing. */
   expect(expectation: Expectation): void {
     this.#batch(({ expectations }) => expectations.every(({ name }) => name !== expectation.name)).expectations.push(
       expectation,

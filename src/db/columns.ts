@@ -1,13 +1,13 @@
-/** What columns hold: their types in Postgres and in TypeScript. Imported as a whole: `column.nullable(column.instant)`. */
+/** The types of columns in Postgres and in TypeScript. Imported as a namespace: `column.nullable(column.instant)`. */
 import type { ColumnType } from "./rows.ts"
 
-/** What a column holds. `V` is its type in TypeScript: instants are milliseconds since the epoch. */
+/** The type of a column. `V` is its type in TypeScript: instants are milliseconds since the epoch. */
 export interface ColumnKind<V> {
   readonly sql: ColumnType
   readonly nullable: boolean
   /** The values that a CHECK of the table allows. */
   readonly literals?: ReadonlyArray<string>
-  /** Never there: it carries the type. */
+  /** Never set: it only carries the type. */
   readonly value?: V
 }
 
@@ -21,12 +21,12 @@ export const integer: ColumnKind<number> = kind("integer")
 export const bigint: ColumnKind<number> = kind("bigint")
 export const instant: ColumnKind<number> = kind("timestamptz")
 export const json = <V>(): ColumnKind<V> => kind("jsonb")
-/** One of an enumeration's literals. */
+/** A column with one of an enumeration's literals. */
 export const oneOf = <const L extends ReadonlyArray<string>>(literals: L): ColumnKind<L[number]> => ({
   ...kind<L[number]>("text"),
   literals,
 })
-/** Some of an enumeration's literals, in order. */
+/** A column with some of an enumeration's literals, in order. */
 export const someOf = <const L extends ReadonlyArray<string>>(literals: L): ColumnKind<ReadonlyArray<L[number]>> => ({
   ...kind<ReadonlyArray<L[number]>>("text[]"),
   literals,

@@ -11,13 +11,13 @@ import { makePipeliningPool, makeStatements } from "../postgres/pools.ts"
 import { transactionsOn } from "../postgres/transaction.ts"
 import { UnitOfWork } from "./UnitOfWork.ts"
 
-/** For single statements. */
+/** Connections for single statements. */
 const STATEMENT_CONNECTIONS = 8
 
-/** Outside a transaction that says otherwise nothing is written: a statement that follows a BEGIN which failed is refused. */
+/** Sessions are read-only except in transactions that say otherwise: a statement after a failed BEGIN cannot write. */
 const READ_ONLY = { default_transaction_read_only: "on" } as const
 
-/** Gives a client transactions that collect what they write, on connections of their own. */
+/** Adds transactions with a unit of work to a client, on separate connections. */
 const withUnitsOfWork = <Client extends SqlClient.SqlClient>(sql: Client, config: ReturnType<typeof poolConfig>) =>
   Effect.gen(function* () {
     const startupParameters = { ...config.startupParameters, ...READ_ONLY }
@@ -32,7 +32,7 @@ const withUnitsOfWork = <Client extends SqlClient.SqlClient>(sql: Client, config
   })
 
 /**
- * A pool on `url`, with `settings` of its sessions, as SqlClient: so many connections for transactions, and as many for single statements,
+ * A pool on `url` with these session `settings`, as SqlClient: this many connections for transactions, and as many for single statements,
  * which are pipelined.
  */
 export const poolLayer = (
@@ -49,15 +49,14 @@ export const poolLayer = (
 }
 
 /**
- * For transactions that go by key: a statement's plan is made once, whatever its values. Planning took a third of Postgres's
- * time.
+ * For transactions that find rows by key: a statement's plan is made once, for all values. Planning took a third of Postgres's time.
  */
 export const PLANNED_ONCE = { plan_cache_mode: "force_generic_plan" } as const
 
-/** Transactions of the service's own that are under way at once. */
+/** How many of the service's own transactions can run at the same time. */
 const MAX_TRANSACTIONS = 10
 
-/** The service's own connections: for single statements, and for transactions, whose statements are planned once. `reserve` opens a new one. */
+/** The service's own connections: for single statements, and for transactions whose statements are planned once. `reserve` opens a new one. */
 export const serviceLayer = (url: Redacted.Redacted<string>): Layer.Layer<SqlClient.SqlClient, SqlError.SqlError> =>
   Layer.effect(
     SqlClient.SqlClient,
@@ -77,10 +76,10 @@ export const onDatabase = (url: Redacted.Redacted<string>, database: string): Re
   return Redacted.make(other.href)
 }
 
-/** What Postgres says where somebody else has made the database since, or is making it. */
+/** SQLSTATEs of a database that another process has created meanwhile, or is creating. */
 const MADE_MEANWHILE = ["42P04", "23505"]
 
-/** Creates the database that `url` names where the server lacks it. */
+/** Creates the database that `url` names if the server lacks it. */
 const createDatabase = (url: Redacted.Redacted<string>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient

@@ -1,4 +1,4 @@
-/** Rows as parameters: a set-based statement takes its rows as one typed array per column, one row by itself as a parameter per cell. */
+/** Rows as parameters. A set-based statement takes one typed array per column; a statement of one row takes a parameter per cell. */
 import { PgTypes } from "@effect/sql-pg"
 import { Result } from "effect"
 import { type Fragment, fragment, literal, parameter } from "effect/sql/Statement"
@@ -19,15 +19,15 @@ export type ColumnType =
   | "bytea"
   | "text[]"
 
-/** How a column travels: the type of its elements, and one cell by itself. jsonb, dates and arrays go as text and are read by the server. */
-interface Travel {
+/** How a column is sent: the type of its array elements, and a single cell. jsonb, dates and arrays are sent as text, which the server parses. */
+interface Encoding {
   readonly oid: number
   readonly cell: (value: unknown) => PgTypes.Parameter
 }
 
-const AS_TEXT: Travel = { oid: OID.text, cell: (value) => PgTypes.text(value as string | null) }
+const AS_TEXT: Encoding = { oid: OID.text, cell: (value) => PgTypes.text(value as string | null) }
 
-const TRAVELS: Readonly<Record<ColumnType, Travel>> = {
+const ENCODINGS: Readonly<Record<ColumnType, Encoding>> = {
   text: AS_TEXT,
   boolean: { oid: OID.bool, cell: (value) => PgTypes.bool(value as boolean | null) },
   smallint: { oid: OID.int2, cell: (value) => PgTypes.int2(value as number | null) },
@@ -45,71 +45,71 @@ export interface ColumnTypes {
   readonly [name: string]: ColumnType
 }
 
-/** A text array as Postgres spells it. */
+/** Formats a text array for Postgres. */
 const arrayLiteral = (items: ReadonlyArray<string>): string =>
   `{${items.map((item) => `"${item.replaceAll(/["\\]/g, "\\$&")}"`).join()}}`
 
-const spell = (value: unknown, type: ColumnType): unknown => {
+const encode = (value: unknown, type: ColumnType): unknown => {
   if (value === null) return null
   if (type === "jsonb") return JSON.stringify(value)
   return type === "text[]" ? arrayLiteral(value as ReadonlyArray<string>) : value
 }
 
-const isSpelt = (type: ColumnType): boolean => type === "jsonb" || type === "text[]"
+const isEncoded = (type: ColumnType): boolean => type === "jsonb" || type === "text[]"
 
-/** Reads a cell: which names the rows have, whoever declared the columns has checked. */
+/** Reads a cell. The declaration of the columns has checked its name. */
 export const cellOf = (row: object, name: string): unknown => (row as Readonly<Record<string, unknown>>)[name] ?? null
 
 /** One column of `rows` as a parameter. */
 export const columnParameter = (rows: ReadonlyArray<object>, name: string, type: ColumnType): PgTypes.Parameter => {
-  const values = rows.map(isSpelt(type) ? (row) => spell(cellOf(row, name), type) : (row) => cellOf(row, name))
-  return Result.getOrThrow(PgTypes.array(values, TRAVELS[type].oid, types))
+  const values = rows.map(isEncoded(type) ? (row) => encode(cellOf(row, name), type) : (row) => cellOf(row, name))
+  return Result.getOrThrow(PgTypes.array(values, ENCODINGS[type].oid, types))
 }
 
-/** How the server reads a column that arrives as `name`. */
+/** The SQL that reads a column that arrives as `name`. */
 const readColumn = (name: string, type: ColumnType): string =>
-  TRAVELS[type] === AS_TEXT && type !== "text" ? `${name}::${type}` : name
+  ENCODINGS[type] === AS_TEXT && type !== "text" ? `${name}::${type}` : name
 
 /** Columns with their types, in order. */
 export type Typed = ReadonlyArray<readonly [name: string, type: ColumnType]>
 
-/** How columns stand in a statement. */
-interface Spelt {
+/** The SQL texts of a list of columns. */
+interface ColumnTexts {
   readonly names: string
   readonly read: string
-  /** What follows the parameters of the cells of one row. */
-  readonly behind: ReadonlyArray<string>
+  /** The text after the parameter of each cell of a single row. */
+  readonly suffixes: ReadonlyArray<string>
 }
 
-/** By the lists of columns, of which there are some hundreds. */
-const spellings = new WeakMap<Typed, Spelt>()
+/** Cache by list of columns; there are some hundred lists. */
+const columnTexts = new WeakMap<Typed, ColumnTexts>()
 
-const speltOf = (columns: Typed): Spelt => {
-  const known = spellings.get(columns)
-  if (known !== undefined) return known
+const textsOf = (columns: Typed): ColumnTexts => {
+  const cached = columnTexts.get(columns)
+  if (cached !== undefined) return cached
   const names = columns.map(([name]) => name).join(", ")
   const read = columns.map(([name, type]) => readColumn(name, type)).join(", ")
-  const behind = columns.map(
+  const suffixes = columns.map(
     ([name, type], index) => `${readColumn("", type)} AS ${name}${index === columns.length - 1 ? "" : ", "}`,
   )
-  const fresh = { names, read, behind }
-  spellings.set(columns, fresh)
+  const fresh = { names, read, suffixes }
+  columnTexts.set(columns, fresh)
   return fresh
 }
 
 /** One row, with a parameter for each cell. */
-const oneGiven = (row: object, columns: Typed): Fragment => {
-  const { behind } = speltOf(columns)
+const singleRow = (row: object, columns: Typed): Fragment => {
+  const { suffixes } = textsOf(columns)
   const cells = columns.flatMap(([name, type], index) => [
-    parameter(TRAVELS[type].cell(spell(cellOf(row, name), type))),
-    literal(behind[index]!),
+    parameter(ENCODINGS[type].cell(encode(cellOf(row, name), type))),
+    literal(suffixes[index]!),
   ])
   return fragment([literal("(SELECT "), ...cells, literal(")")])
 }
 
 /** Rows, with a parameter for each column. */
-const manyGiven = (rows: ReadonlyArray<object>, columns: Typed): Fragment => {
-  const { names, read } = speltOf(columns)
+const manyRows = (rows: ReadonlyArray<object>, columns: Typed): Fragment => {
+  const { names, read } = textsOf(columns)
   const parameters = columns.flatMap(([name, type], index) => [
     ...(index === 0 ? [] : [literal(", ")]),
     parameter(columnParameter(rows, name, type)),
@@ -118,31 +118,31 @@ const manyGiven = (rows: ReadonlyArray<object>, columns: Typed): Fragment => {
 }
 
 /**
- * `rows` as a table expression with these columns, in this order; give it an alias. One row is given as what it is, without a function that
- * unnests: what is planned for many costs a request that is alone a tenth more.
+ * Returns `rows` as a table expression with these columns, in this order; give it an alias. A single row does not use unnest: a plan
+ * for many rows makes a lone request a tenth slower.
  */
 export const rowsAs = (rows: ReadonlyArray<object>, columns: Typed): Fragment => {
   const [first, ...others] = rows
-  return first !== undefined && others.length === 0 ? oneGiven(first, columns) : manyGiven(rows, columns)
+  return first !== undefined && others.length === 0 ? singleRow(first, columns) : manyRows(rows, columns)
 }
 
-/** By the declarations of columns, of which there are a few dozen. */
+/** Cache by declaration of columns; there are a few dozen. */
 const lists = new WeakMap<ColumnTypes, Typed>()
 
 const listOf = (columns: ColumnTypes): Typed => {
-  const known = lists.get(columns)
-  if (known !== undefined) return known
+  const cached = lists.get(columns)
+  if (cached !== undefined) return cached
   const fresh = Object.entries(columns)
   lists.set(columns, fresh)
   return fresh
 }
 
-/** `rows` as a table expression, by the declaration of its columns. */
+/** Returns `rows` as a table expression, by the declaration of its columns. */
 export const rowsAsTable = (rows: ReadonlyArray<object>, columns: ColumnTypes): Fragment =>
   rowsAs(rows, listOf(columns))
 
 /** The names of columns, for an INSERT. */
-export const names = (columns: ColumnTypes): Fragment => fragment([literal(speltOf(listOf(columns)).names)])
+export const names = (columns: ColumnTypes): Fragment => fragment([literal(textsOf(listOf(columns)).names)])
 
 /** Columns that identify a row. */
 export const REF_COLUMNS = { account_id: "text", livemode: "boolean", id: "text" } as const

@@ -1,21 +1,21 @@
-/** The texts of a table's statements, each built once, so that they stay prepared. Pure. */
+/** The SQL texts of a table's statements. Each is built once, so that it stays prepared. Pure. */
 import { REF_COLUMNS, type Typed } from "./rows.ts"
 
 type RowLock = "UPDATE" | "NO KEY UPDATE" | "SHARE" | "KEY SHARE"
 export type LockMode = RowLock | `${RowLock} SKIP LOCKED`
 
-/** A statement's text before and behind the rows that it is given. */
+/** A statement's text before and after its rows. */
 export type Around = readonly [before: string, behind: string]
 
 export interface StatementTexts {
-  /** Of some columns. */
+  /** Inserts some columns. */
   readonly insert: (columns: Typed) => Around
-  /** Of some columns, of locked rows. */
+  /** Updates some columns of locked rows. */
   readonly update: (columns: Typed) => Around
-  /** Of one ID, which is planned once, and of several. */
+  /** Finds one ID (planned once), or several. */
   readonly findOne: string
   readonly find: string
-  /** Likewise. */
+  /** Locks one ID (planned once), or several. */
   readonly lockOne: (mode: LockMode, only: string) => string
   readonly lock: (mode: LockMode, only: string) => string
 }
@@ -37,8 +37,8 @@ export const selected = (columns: Typed, alias: string): string =>
   columns.map(([name]) => `${alias}.${name}`).join(", ")
 
 /**
- * Locks rows in the order of their IDs, so that no two lockers wait for each other. Each is looked up by its key: a join that was
- * planned while the table was young would read all that the account has.
+ * Locks rows in ID order, so that two lockers never wait for each other. Each row is looked up by its key: a join planned while the
+ * table was small would read all rows of the account.
  */
 const lockText =
   (table: string, all: Typed) =>
@@ -65,32 +65,32 @@ export const textsOf = (table: string, all: Typed, once: string | undefined): St
   }
 }
 
-/** Combinations of a table's columns that are written by themselves, of each kind: what each is part of is kept prepared. */
+/** How many combinations of a table's columns get their own statement, of each kind: every prepared statement that contains one is kept. */
 const MAX_SHAPES = 12
 
-/** What writes some columns of a table. */
+/** A statement that writes some columns of a table. */
 export interface Shape {
-  /** What its rows are given with: their keys, where they are there already, and what is written. */
+  /** The columns of its input rows: the keys (for existing rows) and the written columns. */
   readonly given: Typed
   readonly text: Around
 }
 
 /**
- * Statements that write only what has to be written: of a new charge half the columns are empty, of a renewed subscription a
- * third differ. The combinations that come first have a statement each, others write all `columns`.
+ * Creates statements that write only the necessary columns: half the columns of a new charge are empty, a third of a renewed subscription
+ * differ. The first combinations get their own statement; later ones write all `columns`.
  */
 export const shapesOf = (columns: Typed, textOf: (columns: Typed) => Around, keys: Typed = []) => {
   const shapeOf = (written: Typed): Shape => ({ given: [...keys, ...written], text: textOf(written) })
   const whole = shapeOf(columns)
-  const known = new Map<string, Shape>()
+  const shapes = new Map<string, Shape>()
   return (isWritten: (name: string) => boolean): Shape => {
     const written = columns.filter(([name]) => isWritten(name))
     const key = written.map(([name]) => name).join()
-    const shape = known.get(key)
+    const shape = shapes.get(key)
     if (shape !== undefined) return shape
-    if (known.size >= MAX_SHAPES) return whole
+    if (shapes.size >= MAX_SHAPES) return whole
     const fresh = shapeOf(written)
-    known.set(key, fresh)
+    shapes.set(key, fresh)
     return fresh
   }
 }

@@ -1,7 +1,7 @@
 /**
- * A table, declared once: each column with its type, whether it changes, and what of a machine's context it mirrors or how
- * it follows from the state. The declaration gives the row's type, insert, update, look-ups and locks, and the machine's
- * context from a row and back. The texts of its statements are in statementTexts.ts. test/schema.test.ts holds declarations to the database's catalogue.
+ * Declares a table once: each column with its type, whether it changes, and its source in a machine's context or state. The declaration
+ * gives the row type, insert, update, look-ups and locks, and converts a row to the machine's context and back. The SQL texts are in
+ * statementTexts.ts. test/schema.test.ts compares declarations with the database's catalogue.
  */
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -14,35 +14,35 @@ import { cellOf, columnParameter, rowsAs, type Typed } from "./rows.ts"
 import { KEY_COLUMNS, type LockMode, type Shape, selected, shapesOf, textsOf } from "./statementTexts.ts"
 import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
 
-/** What becomes of a column: `fixed` ones are written once, `moving` ones whenever they change. */
+/** Whether a column changes: `immutable` ones are written once, `mutable` ones whenever they change. */
 type Life = "immutable" | "mutable"
 
-/** How a column's value follows from a machine's snapshot. */
+/** Computes a column's value from a machine's snapshot. */
 type Derived<C, V> = (state: string, context: C) => V
 
-/** Where a column's value comes from: a field of the context, the snapshot as a whole, or (never) its noun. */
+/** Marks a column that is computed from the whole snapshot. Other columns come from a field of the context or (never) from the noun. */
 type FromSnapshot = "(follows)"
 
 export interface Column<V, C, From extends PropertyKey> {
   readonly kind: column.ColumnKind<V>
   readonly life: Life
-  /** The field of the context that it mirrors. */
+  /** The field of the context that it copies. */
   readonly contextField: From | undefined
   readonly derived: Derived<C, V> | undefined
 }
 
-type Mirrorable<C, V> = { readonly [K in keyof C]: C[K] extends V ? K : never }[keyof C]
+type ContextFieldOf<C, V> = { readonly [K in keyof C]: C[K] extends V ? K : never }[keyof C]
 
 interface Declare<C> {
   <V>(kind: column.ColumnKind<V>): Column<V, C, never>
-  <V, const K extends Mirrorable<C, V>>(kind: column.ColumnKind<V>, mirrors: K): Column<V, C, K>
-  <V>(kind: column.ColumnKind<V>, follows: Derived<C, V>): Column<V, C, FromSnapshot>
+  <V, const K extends ContextFieldOf<C, V>>(kind: column.ColumnKind<V>, contextField: K): Column<V, C, K>
+  <V>(kind: column.ColumnKind<V>, derived: Derived<C, V>): Column<V, C, FromSnapshot>
 }
 
 const declareAs = <C>(life: Life): Declare<C> => {
   function declare<V>(of: column.ColumnKind<V>): Column<V, C, never>
-  function declare<V, const K extends Mirrorable<C, V>>(of: column.ColumnKind<V>, mirrors: K): Column<V, C, K>
-  function declare<V>(of: column.ColumnKind<V>, follows: Derived<C, V>): Column<V, C, FromSnapshot>
+  function declare<V, const K extends ContextFieldOf<C, V>>(of: column.ColumnKind<V>, contextField: K): Column<V, C, K>
+  function declare<V>(of: column.ColumnKind<V>, derived: Derived<C, V>): Column<V, C, FromSnapshot>
   function declare<V>(of: column.ColumnKind<V>, from?: PropertyKey | Derived<C, V>): Column<V, C, PropertyKey> {
     return typeof from === "function"
       ? { kind: of, life, contextField: undefined, derived: from }
@@ -51,7 +51,7 @@ const declareAs = <C>(life: Life): Declare<C> => {
   return declare
 }
 
-/** The ways to declare the columns of a table whose rows hold a machine's context `C` (of none: `object`). */
+/** Returns the functions that declare columns of a table whose rows contain a machine's context `C` (`object` if there is no machine). */
 export const columnsOf = <C extends object = object>() => ({
   immutable: declareAs<C>("immutable"),
   mutable: declareAs<C>("mutable"),
@@ -68,35 +68,35 @@ type Cells<Cols extends Columns> = {
   readonly [K in keyof Cols]: Cols[K] extends Column<infer V, infer _, infer __> ? V : never
 }
 type SourceOf<Col> = Col extends Column<infer _, infer __, infer From> ? From : never
-type MirroredBy<Cols extends Columns> = Exclude<{ [K in keyof Cols]: SourceOf<Cols[K]> }[keyof Cols], FromSnapshot>
-/** The columns that a snapshot decides. */
+type FieldsOf<Cols extends Columns> = Exclude<{ [K in keyof Cols]: SourceOf<Cols[K]> }[keyof Cols], FromSnapshot>
+/** The columns that come from a snapshot. */
 type SnapshotCells<Cols extends Columns> = { readonly state: string } & {
   readonly [K in keyof Cols as [SourceOf<Cols[K]>] extends [never] ? never : K]: Cells<Cols>[K]
 }
 
 type Sql<A, E = never> = Effect.Effect<A, SqlError.SqlError | E, SqlClient.SqlClient>
 
-/** A locked row as it was read, and as it is to be. */
+/** A locked row as it was read, and its new value. */
 export interface Change<Row> {
   readonly before: Row
   readonly after: Row
 }
 
-/** The statements of a table. Methods, so that a table of some rows is also one of rows in general. */
+/** The statements of a table. They are methods, so that a table of specific rows is also a table of general rows. */
 export interface Table<Row extends Ref> {
   readonly name: string
-  /** The kind of its IDs, where they are in order of creation. */
+  /** The kind of its IDs, if they are in order of creation. */
   readonly ids: IdKind | undefined
   readonly columns: Readonly<Record<string, AnyColumn>>
-  /** Whether a row that is inserted may exist already: then it is left as it is. */
+  /** Whether an inserted row may exist already: then the existing row stays unchanged. */
   readonly mayExist: boolean
-  /** The statement that inserts rows, at least one. */
+  /** The statement that inserts rows (at least one). */
   inserting(sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): Statement<object>
-  /** The statement that writes the mutable columns that differ, of locked rows; undefined where none do. */
+  /** The statement that writes the changed mutable columns of locked rows; undefined if none changed. */
   updating(sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>): Statement<object> | undefined
-  /** Inserts rows now, of a table with `once`; returns the IDs of those that were not there already. */
+  /** Inserts rows immediately, into a table with `once`; returns the IDs of the rows that are new. */
   insertNew(rows: ReadonlyArray<Row>): Sql<ReadonlySet<string>>
-  /** Rows that a statement of one's own finds: it selects `columns`, which are those of `alias`. */
+  /** Reads the rows of a custom statement: it selects `columns`, which are those of `alias`. */
   read(
     alias: string,
     statement: (sql: SqlClient.SqlClient, columns: Fragment) => Statement<object>,
@@ -106,8 +106,8 @@ export interface Table<Row extends Ref> {
   /** The tenant's row with this ID; fails with `resource_missing`. */
   get(tenant: Tenant, id: string): Sql<Row, Problem>
   /**
-   * Locks rows and reads them, in ID order: so does everybody, and no two transactions wait for each other. Those that somebody else
-   * holds are waited for, or left out (`SKIP LOCKED`). `only`: those for which this holds, a condition in SQL.
+   * Locks rows and reads them, in ID order, so that no two transactions wait for each other. It waits for rows that another transaction has
+   * locked, or leaves them out (`SKIP LOCKED`). `only` is a condition in SQL that the rows must meet.
    */
   lock(refs: ReadonlyArray<Ref>, mode?: LockMode, only?: string): Sql<ReadonlyArray<Row>>
   /** Locks the tenant's row with this ID and reads it; fails with `resource_missing`. */
@@ -116,22 +116,22 @@ export interface Table<Row extends Ref> {
 
 /** A table whose rows are the snapshots of a machine with the context `C`. */
 export interface ActorTable<Row extends Ref, C, Snapshot = object> extends Table<Row> {
-  /** The machine's context as the row has it. */
+  /** Reads the machine's context from a row. */
   contextOf(row: Row): C
-  /** The columns that follow from a snapshot, `state` among them. */
+  /** Returns the columns that come from a snapshot, including `state`. */
   snapshotColumns(state: string, context: C): Snapshot
-  /** A copy of the row with the columns that follow from a snapshot. */
+  /** Returns a copy of the row with the columns that come from a snapshot. */
   withSnapshot(row: Row, state: string, context: C): Row
 }
 
 export type RowOf<T> = T extends Table<infer Row> ? Row : never
 
 interface Options {
-  /** What messages call one of its objects. */
+  /** The name of one of its objects in messages. */
   readonly noun: string
-  /** The kind of its IDs, where lists are in their order. */
+  /** The kind of its IDs, if lists are in ID order. */
   readonly ids?: IdKind
-  /** The unique key by which a row that is there already is left alone, as ON CONFLICT names it. */
+  /** The unique key of existing rows that an insert leaves unchanged, in the syntax of ON CONFLICT. */
   readonly once?: string
 }
 
@@ -145,13 +145,13 @@ const parametersOf = (rows: ReadonlyArray<object>, columns: Typed): ReadonlyArra
   columns.map(([name, type]) => columnParameter(rows, name, type))
 
 /**
- * An object with these fields, to be copied and filled. V8 keeps a parsed object and its copies in its fast form; one that
- * grows by computed names it turns into a hash table, several times as slow to read and to copy.
+ * Returns an object with these fields, to copy and fill. V8 keeps a parsed object and its copies in its fast form; an object that grows by
+ * computed names becomes a hash table, which is several times slower to read and copy.
  */
 const emptyOf = (fields: ReadonlyArray<string>): Readonly<Record<string, unknown>> =>
   JSON.parse(JSON.stringify(Object.fromEntries(fields.map((field) => [field, null]))))
 
-/** A statement that may be part of another. */
+/** Returns a statement that can be part of another one. */
 const writing = <A extends object>(
   sql: SqlClient.SqlClient,
   { given: columns, text: [before, behind] }: Shape,
@@ -166,16 +166,16 @@ const statements = <Row extends Ref>(
   const all = typed(columns, "immutable", "mutable")
   const texts = textsOf(name, all, once)
   const insertOf = shapesOf(all, texts.insert)
-  const moving = typed(columns, "mutable")
-  const updateOf = shapesOf(moving, texts.update, KEY_COLUMNS)
+  const mutableColumns = typed(columns, "mutable")
+  const updateOf = shapesOf(mutableColumns, texts.update, KEY_COLUMNS)
   const names = Object.keys(columns)
   const emptyRow = emptyOf(names)
-  /** The rows of a result that has the columns in the order in which they are declared. */
+  /** Reads the rows of a result whose columns are in the declared order. */
   const readValues = (results: ReadonlyArray<ReadonlyArray<unknown>>): ReadonlyArray<Row> =>
     results.map((values) => {
       const row: Record<string, unknown> = { ...emptyRow }
       for (let i = 0; i < names.length; i++) row[names[i]!] = values[i]
-      // Its columns are those that the declaration gives a row.
+      // It has exactly the declared columns.
       return row as object as Row
     })
   const rowsOf = (statement: Statement<object>): Effect.Effect<ReadonlyArray<Row>, SqlError.SqlError> =>
@@ -208,7 +208,7 @@ const statements = <Row extends Ref>(
       ),
     )
   }
-  // A column that is null in all rows is left out: it is null by default.
+  // Leaves out columns that are null in all rows: null is the default.
   const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): Statement<{ id: string }> =>
     writing(
       sql,
@@ -217,7 +217,7 @@ const statements = <Row extends Ref>(
     )
   const updating = (sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>): Statement<object> | undefined => {
     const rows = changes.map(({ after }) => after)
-    // Of two changes of one row Postgres would write either.
+    // If a row changed twice, Postgres would write either change.
     if (new Set(rows.map(({ account_id, livemode, id }) => `${account_id} ${livemode} ${id}`)).size < rows.length)
       throw new Error(`${name}: a row changes twice`)
     const shape = updateOf((column) =>
@@ -251,18 +251,18 @@ const statements = <Row extends Ref>(
 }
 
 type Complete<C, Cols extends Columns> =
-  Exclude<keyof C, MirroredBy<Cols>> extends never ? unknown : { readonly missing: Exclude<keyof C, MirroredBy<Cols>> }
+  Exclude<keyof C, FieldsOf<Cols>> extends never ? unknown : { readonly missing: Exclude<keyof C, FieldsOf<Cols>> }
 
 type TenantRow<Cols extends Columns> = Ref & Cells<Cols>
 
-/** Declares a table of a tenant's objects, with `account_id`, `livemode` and `id` before its own columns. */
+/** Declares a table of a tenant's objects: `account_id`, `livemode` and `id`, then the given columns. */
 export const table = <const Cols extends Columns>(
   name: string,
   options: Options,
   columns: Cols,
 ): Table<TenantRow<Cols>> => statements(name, { ...REF, ...columns }, options)
 
-/** What the runtime needs of every actor's row beside its key. */
+/** The columns of every actor's row, besides its key. */
 const actor = columnsOf()
 const ACTOR = {
   state: actor.mutable(column.text),
@@ -272,7 +272,7 @@ const ACTOR = {
 
 type ActorCells<Cols extends Columns> = TenantRow<Cols> & Omit<Cells<typeof ACTOR>, keyof Cols>
 
-/** Declares a table of actors: {@link table} with `state` and `version`. Every field of the machine's context is mirrored. */
+/** Declares a table of actors: {@link table} with `state` and `version`. Every field of the machine's context has a column. */
 export const actorTable =
   <C extends object>() =>
   <const Cols extends Columns>(
@@ -281,26 +281,30 @@ export const actorTable =
     columns: Cols & Complete<C, Cols>,
   ): ActorTable<ActorCells<Cols>, C, SnapshotCells<Cols>> => {
     const all: Readonly<Record<string, Column<unknown, C, PropertyKey>>> = { ...REF, ...ACTOR, ...columns }
-    const mirrored = Object.entries(all).flatMap(([column, { contextField }]) =>
+    const fromContext = Object.entries(all).flatMap(([column, { contextField }]) =>
       contextField === undefined ? [] : [[column, String(contextField)] as const],
     )
-    const following = Object.entries(all).flatMap(([column, { derived }]) =>
+    const fromSnapshot = Object.entries(all).flatMap(([column, { derived }]) =>
       derived === undefined ? [] : [[column, derived] as const],
     )
-    const emptyContext = emptyOf(mirrored.map(([, field]) => field))
-    const emptyCells = emptyOf(["state", ...mirrored.map(([column]) => column), ...following.map(([column]) => column)])
+    const emptyContext = emptyOf(fromContext.map(([, field]) => field))
+    const emptyCells = emptyOf([
+      "state",
+      ...fromContext.map(([column]) => column),
+      ...fromSnapshot.map(([column]) => column),
+    ])
     const fill = (cells: Record<string, unknown>, state: string, context: C): object => {
       cells.state = state
-      for (const [column, field] of mirrored) cells[column] = cellOf(context, field)
-      for (const [column, follows] of following) cells[column] = follows(state, context)
+      for (const [column, field] of fromContext) cells[column] = cellOf(context, field)
+      for (const [column, derived] of fromSnapshot) cells[column] = derived(state, context)
       return cells
     }
     return {
       ...statements<ActorCells<Cols>>(name, all, options),
-      // That every field is there, and of its type, the declaration's own type has checked.
+      // The declaration's type has checked that every field exists with its type.
       contextOf: (row) => {
         const context: Record<string, unknown> = { ...emptyContext }
-        for (const [column, field] of mirrored) context[field] = cellOf(row, column)
+        for (const [column, field] of fromContext) context[field] = cellOf(row, column)
         return context as C
       },
       snapshotColumns: (state, context) => fill({ ...emptyCells }, state, context) as SnapshotCells<Cols>,

@@ -1,6 +1,6 @@
 /**
- * What an endpoint is: one declaration drives routing, access, validation, the type of what is returned, and the OpenAPI
- * document. Nouns declare theirs in `<noun>/api.ts` and bind the verbs in `<noun>/http.ts`.
+ * An endpoint is a declaration and a handler. The declaration drives routing, access, validation, the type of the response and the
+ * OpenAPI document. Nouns declare their endpoints in `<noun>/api.ts` and bind handlers in `<noun>/http.ts`.
  */
 import { Effect, type Exit, type Schema } from "effect"
 import type { SqlError } from "effect/sql"
@@ -10,7 +10,7 @@ import type { Tenant } from "../db/tenant.ts"
 import type { Scope } from "../security/key/scopes.ts"
 
 export interface Caller {
-  /** The administrator's name; of an account's key, its ID; of anybody else, the address. */
+  /** The administrator's name, the ID of an account's key, or the address of a caller without a key. */
   readonly name: string
 }
 
@@ -22,7 +22,7 @@ export interface Request<Body, Query> extends Tenant {
   readonly params: Readonly<Record<string, string>>
   readonly body: Body
   readonly query: Query
-  /** The key of the idempotency record that its response is stored in; null: it came without an Idempotency-Key. */
+  /** The key of the idempotency record that stores its response; null if it has no Idempotency-Key. */
   readonly recordKey: string | null
 }
 
@@ -30,11 +30,11 @@ export interface Page<T> {
   readonly data: ReadonlyArray<T>
   readonly hasMore: boolean
   readonly limit: number
-  /** Whether it was read from its end: what lies next to the cursor comes last. */
+  /** Whether it was read towards newer objects: the object next to the cursor comes last. */
   readonly backwards?: boolean
-  /** Of a page that was read from its end, by ID: its newest ID, from which whoever follows the list goes on, and the table. */
+  /** Only for a page that was read backwards by ID: its newest ID, from which a caller continues to follow the list, and the table. */
   readonly liveTail?: { readonly newest: string; readonly table: string }
-  /** Where the page after this object starts; its ID where nothing else is said. */
+  /** The cursor of the page after this object; by default its ID. */
   cursorOf?(last: T): string
 }
 
@@ -44,25 +44,25 @@ type Result<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
 type Each<A, R> = Result<ReadonlyArray<Exit.Exit<A, Problem | SqlError.SqlError>>, R>
 
 /**
- * What the schema has no word for, of one parameter of the body: asked in the order of the body together with what the schema
- * says (decision A5), before any transaction. The parameter itself is as the schema wants it; of the others that is not known.
+ * Checks of a body that its schema cannot express. They run before any transaction, in the order of the body, together with the
+ * schema's checks (decision A5). The checked parameter matches the schema; the others may not.
  */
 export interface Checks<Body, R> {
   readonly check?: (name: string, body: Body, tenant: Tenant) => Result<void, R> | undefined
-  /** What is missing because of what else the body says, with its name: asked where nothing that is there is wrong. */
+  /** Returns the refusal of a missing parameter that other parameters require. It runs if no present parameter is wrong. */
   readonly missing?: (body: Body) => Problem | undefined
 }
 
-/** `A` is what is returned, `R` the services that it takes. */
+/** The code of an endpoint. `A`: its result; `R`: the services that it needs. */
 export type Handler<Body, Query, A, R> = Checks<Body, R> & Kinds<Body, Query, A, R>
 
 /**
- * What a handler does with requests of one tenant. Requests that write and arrive together share a transaction where the handler names the
- * object that each may have to wait for (`lockKey`): those that need another object do not wait with it. Otherwise each has its own.
+ * The three kinds of handlers of one tenant's requests. Writes that arrive together share a transaction if the handler has a `lockKey`, which
+ * names the object whose lock each may have to wait for: requests for another object do not wait with it. Otherwise each has its own transaction.
  */
 type Kinds<Body, Query, A, R> =
   | { readonly kind: "read"; readonly run: (request: Request<Body, Query>) => Result<A, R> }
-  /** Runs in one transaction, in which the response is stored for replays too. `before` refuses whatever the body says. */
+  /** Runs in one transaction, which also stores the response for replays. `before` may refuse before the transaction. */
   | {
       readonly kind: "write"
       readonly before?: (request: Request<Body, Query>) => Result<void, R>
@@ -70,8 +70,8 @@ type Kinds<Body, Query, A, R> =
       readonly run: (tenant: Tenant, requests: ReadonlyArray<Request<Body, Query>>) => Each<A, R>
     }
   /**
-   * Two phases: `begin` commits what is decided and returns an ID; `after` runs outside the transaction; `reply` reads what is returned
-   * where `after` does not return it. `finish` completes the second phase after a crash.
+   * Two phases: `begin` commits the decision and returns an ID; `after` runs outside the transaction; `reply` reads the result if `after`
+   * does not return it. `finish` completes the second phase after a crash.
    */
   | {
       readonly kind: "two-phase"
@@ -81,19 +81,19 @@ type Kinds<Body, Query, A, R> =
       readonly reply: (tenant: Tenant, id: string) => Result<A, R>
     }
 
-/** What the first phase made, by ID, and the second phase, which runs once that is committed. */
+/** The object that the first phase made, by ID, and the second phase, which runs after the commit. */
 export interface Started<A, R> {
   readonly id: string
-  /** What is returned where the second phase fails: the object as the first one commits it (decision N4). */
+  /** Returns the object as the first phase commits it: the response if the second phase fails (decision N4). */
   readonly made: () => A
   readonly after: Result<A | undefined, R>
 }
 
-/** A verb of one request as one of many. */
+/** Makes a handler of many requests from a function of one. */
 export const each =
-  <Q, A, E, R>(verb: (request: Q) => Effect.Effect<A, E, R>) =>
+  <Q, A, E, R>(handle: (request: Q) => Effect.Effect<A, E, R>) =>
   (_: Tenant, requests: ReadonlyArray<Q>): Effect.Effect<ReadonlyArray<Exit.Exit<A, E>>, never, R> =>
-    Effect.forEach(requests, (request) => Effect.exit(verb(request)))
+    Effect.forEach(requests, (request) => Effect.exit(handle(request)))
 
 export interface Declaration<
   Body = unknown,
@@ -102,33 +102,33 @@ export interface Declaration<
   List extends boolean = boolean,
 > {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE"
-  /** Relative to the environment's root, such as `/customers/:id`. */
+  /** Relative to the environment's root, for example `/customers/:id`. */
   readonly path: string
   readonly summary: string
-  /** What is left out means, and which parameters go with which, in sentences: what their schemas have no word for. */
+  /** Sentences about facts that the schemas cannot express: defaults, and which parameters belong together. */
   readonly notes?: string
   /**
    * Scope of restricted keys; "any": any secret or restricted key; "secret": a secret key only; "publishable": any key of
-   * the account, from the key's origins by browsers; "administrator": one of ours, about the account in the path
-   * (decisions G7, J2, J3); "public": anybody, about whomever the path leads to (decision L3).
+   * the account, by browsers only from the key's origins; "administrator": an administrator's key, about the account in the
+   * path (decisions G7, J2, J3); "public": every caller, about the tenant of the path (decision L3).
    */
   readonly access: Scope | "any" | "secret" | "publishable" | "administrator" | "public"
-  /** The business type whose accounts alone have it (decision L1). */
+  /** The business type whose accounts have this endpoint; undefined: all have it (decision L1). */
   readonly vertical?: string
   readonly sandboxOnly?: boolean
   readonly body?: Schema.Codec<Body, unknown>
-  /** A body that the documents show. */
+  /** An example of the body for the documents. */
   readonly example?: NoInfer<Body>
   readonly query?: Schema.Codec<Query, unknown>
-  /** Takes `metadata[key]` as a filter. */
+  /** Whether it takes `metadata[key]` as a filter. */
   readonly metadataFilter?: boolean
   readonly status: 200 | 201 | 202
-  /** What is returned: its schema has a name and an example (response.ts). */
+  /** The schema of the result, with a name and an example (response.ts). */
   readonly success: Success
-  /** Whether a page of it is returned. */
+  /** Whether the result is a page of such objects. */
   readonly list?: List
   readonly expand?: ReadonlyArray<string>
-  /** Codes beside those that every endpoint can fail with. */
+  /** Error codes in addition to those of every endpoint. */
   readonly codes?: ReadonlyArray<ProblemCode>
 }
 
@@ -141,39 +141,39 @@ export const declare = <
   declaration: Declaration<Body, Query, Success, List>,
 ): Declaration<Body, Query, Success, List> => declaration
 
-/** Whether `?cell=` may say where the account lives: neither the caller's key nor the path does (decision O2). */
+/** Whether `?cell=` may name the account's cell, because neither the key nor the path does (decision O2). */
 export const takesCell = ({ access }: Pick<Declaration, "access">): boolean =>
   access === "administrator" || access === "public"
 
-/** What the handler of a declared endpoint returns. */
+/** The result of the handler of a declared endpoint. */
 type Returned<Success extends Schema.Top, List extends boolean> = List extends true
   ? Page<Success["Type"]>
   : Success["Type"]
 
-/** Whose objects a public path leads to; fails with `resource_missing`. */
+/** Finds the tenant of a public path; fails with `resource_missing`. */
 export type Whose<R> = (params: Readonly<Record<string, string>>, livemode: boolean) => Result<Tenant, R>
 
 export interface Endpoint<R> {
   readonly declaration: Declaration
   readonly handler: Handler<unknown, unknown, Json | Page<Json>, R>
-  /** Of a public one. */
+  /** Only for a public endpoint. */
   readonly whose?: Whose<R>
 }
 
 type AfterServices<A> = A extends { readonly after: Effect.Effect<unknown, unknown, infer R> } ? R : never
 
-/** The services that what a function returns takes, and so does what it leaves to do. */
+/** The services that a function's effect needs, and those that its second phase needs. */
 type ServicesIn<F> = F extends (...args: never) => Effect.Effect<infer A, unknown, infer R>
   ? R | AfterServices<A> | (A extends ReadonlyArray<Exit.Exit<infer B, unknown>> ? AfterServices<B> : never)
   : never
 
-/** The services that any of a handler's functions takes. */
+/** The services that the functions of a handler need. */
 type HandlerServices<H> = H extends unknown ? { readonly [K in keyof H]: ServicesIn<H[K]> }[keyof H] : never
 
-/** The services that an endpoint takes. */
+/** The services that an endpoint needs. */
 export type ServicesOf<E> = E extends Endpoint<infer R> ? R : never
 
-/** Binds a verb to its declaration. The pair agrees on its types here; the pipeline, which decodes, sees unknown. */
+/** Binds a handler to its declaration. Their types are checked here; the pipeline, which decodes, uses `unknown`. */
 export const bind = <
   Body,
   Query,
@@ -185,7 +185,7 @@ export const bind = <
   handler: H,
 ): Endpoint<HandlerServices<H>> => ({ declaration, handler }) as Endpoint<HandlerServices<H>>
 
-/** Binds a verb that anybody may ask for, with what says whose objects it is about. */
+/** Binds the handler of a public endpoint, with the function that finds its tenant. */
 export const bindPublic = <
   Body,
   Query,

@@ -1,4 +1,4 @@
-/** Where this service is reached by its users: what links begin with, without a trailing slash. */
+/** The origin of this service for its users: links start with it. It has no trailing slash. */
 import { Context, Layer } from "effect"
 import type { Config } from "../config/Config.ts"
 
@@ -6,9 +6,9 @@ export class Origin extends Context.Service<Origin, { readonly url: string }>()(
   static readonly layer = (url: string): Layer.Layer<Origin> => Layer.succeed(Origin, { url })
 }
 
-/** Where a server with these settings that listens on `port` is reached by who stands right before it. */
+/** The address of a server with these settings and this `port`, for its direct clients and proxies. */
 export const addressOf = ({ transport, host }: Config, port: number): string =>
   `${transport.tls === undefined ? "http" : "https"}://${host.includes(":") ? `[${host}]` : host}:${port}`
 
-/** What links of such a server begin with. */
+/** The origin in links of such a server. */
 export const originOf = (config: Config, port: number): string => config.publicUrl ?? addressOf(config, port)

@@ -1,13 +1,13 @@
 /**
- * What idempotency records are named by and encrypted with. It follows from the caller's Idempotency-Key, which is kept
- * nowhere, and from a secret of the service, which lies in the database sealed under ENCRYPTION_KEY. So a dump alone allows
- * no guess: neither of a key by its name, nor of a body by its fingerprint, nor of an answer.
+ * Derives the names and the encryption keys of idempotency records. Both are derived from the caller's Idempotency-Key, which is
+ * not stored, and from a secret of the service, which is in the database, sealed under ENCRYPTION_KEY. So a database dump alone
+ * allows no guess of a key by its name, of a body by its fingerprint, or of a response.
  *
- * The secret stays when ENCRYPTION_KEY is rotated, and only its seal is renewed: every process that starts at all has
- * opened it, whichever of its keys is the newest. So all processes name a record alike at all times. While a rotation
- * restarts them one by one, two that get the same request at once still meet in one row, whose primary key lets one of
- * them claim it; and records from before a rotation are found after it, even where the old key is taken away within a
- * day. Names that followed from ENCRYPTION_KEY itself would differ between processes with different newest keys.
+ * A rotation of ENCRYPTION_KEY keeps the secret and seals it again: every process that starts can open it with one of its keys. So
+ * all processes always give a record the same name. While a rotation restarts them one by one, two processes that get the same
+ * request use one row, and its primary key lets only one claim it. Records from before a rotation are found after it, even if the
+ * old key is removed within a day. Names that were derived from ENCRYPTION_KEY itself would differ between processes with
+ * different newest keys.
  */
 import { createHmac } from "node:crypto"
 import { Context, Effect, Layer, Redacted } from "effect"
@@ -20,7 +20,7 @@ import { SharedSecrets } from "../security/secret/SharedSecrets.ts"
 
 const SECRET = "idempotency_records"
 
-/** What a record belongs to beside its key: another request may not use it. */
+/** The request that a record belongs to: another request may not use the same key. */
 export interface Claimed {
   readonly method: string
   readonly path: string
@@ -29,7 +29,7 @@ export interface Claimed {
 
 /** One Idempotency-Key of one tenant. */
 export interface RecordKey {
-  /** What its record is found by. */
+  /** The name by which its record is found. */
   readonly name: string
   readonly fingerprint: (request: Claimed) => Uint8Array
   readonly seal: (response: string) => Uint8Array
@@ -38,7 +38,7 @@ export interface RecordKey {
 
 const textOf = ({ method, path, body }: Claimed): string => `${method} ${path}\n${canonical(body)}`
 
-/** `derive`, done again only where what it derives from is another. */
+/** Caches the last result of `derive`: it runs again only if its input is another object. */
 const derivedOnce = <To>(derive: (from: Redacted.Redacted<Uint8Array>) => To) => {
   let last: { readonly from: Redacted.Redacted<Uint8Array>; readonly to: To } | undefined
   return (from: Redacted.Redacted<Uint8Array>): To => {
@@ -61,7 +61,7 @@ export class RecordKeys extends Context.Service<
         )
         return { naming: naming!, printing: printing!, sealing: sealing! }
       })
-      const mac = (of: Uint8Array, text: string) => createHmac("sha256", of).update(text).digest()
+      const mac = (macKey: Uint8Array, text: string) => createHmac("sha256", macKey).update(text).digest()
       return RecordKeys.of({
         of: ({ account_id, livemode }, key) => {
           const { naming, printing, sealing } = keys(secret())

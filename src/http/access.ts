@@ -1,4 +1,4 @@
-/** Whether a key may call an endpoint, and a page of another origin may see the response (decisions G7, J2, J3). */
+/** Checks that a key may call an endpoint, and that a page of another origin may read the response (decisions G7, J2, J3). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type Problem, problem } from "../base/problem.ts"
@@ -8,7 +8,7 @@ import type { AccountKey, KnownKey } from "../security/key/Keys.ts"
 import { type Level, reaches, type Scope } from "../security/key/scopes.ts"
 import type { Declaration } from "./Endpoint.ts"
 
-/** The level that a call needs of its scope. */
+/** The level of its scope that a call needs. */
 export const levelOf = ({ method }: Pick<Declaration, "method">): Level => (method === "GET" ? "read" : "write")
 
 export const requireScope = (key: AccountKey, scope: Scope, level: Level): Effect.Effect<void, Problem> =>
@@ -16,7 +16,7 @@ export const requireScope = (key: AccountKey, scope: Scope, level: Level): Effec
     ? Effect.void
     : Effect.fail(problem("insufficient_scope", `This restricted key lacks the scope ${scope}:${level}.`))
 
-/** Made when it is needed: most calls are allowed. */
+/** Created when needed: most calls are allowed. */
 const secretOnly = Effect.suspend(() => Effect.fail(problem("secret_key_required", "Only a secret key may call this.")))
 
 export const allow = (declaration: Declaration, key: KnownKey): Effect.Effect<void, Problem> => {
@@ -34,7 +34,7 @@ export const allow = (declaration: Declaration, key: KnownKey): Effect.Effect<vo
   return access === "any" ? Effect.void : requireScope(key, access, levelOf(declaration))
 }
 
-/** Refuses what only accounts of another business type have (decision L1). */
+/** Refuses an endpoint that only accounts of another business type have (decision L1). */
 export const requireVertical = Effect.fnUntraced(function* ({ vertical, path }: Declaration, tenant: Tenant) {
   if (vertical === undefined) return
   const { reading } = yield* TenantDatabase
@@ -45,14 +45,14 @@ export const requireVertical = Effect.fnUntraced(function* ({ vertical, path }: 
   if ((yield* reading(tenant, found)).length > 0) return
   return yield* problem(
     "feature_unavailable",
-    `${path} is there for accounts whose business type is ${vertical}: choose it with PATCH /providers/me/vertical.`,
+    `${path} is only for accounts whose business type is ${vertical}: choose it with PATCH /providers/me/vertical.`,
   )
 })
 
-/** Headers that let a page of any origin read what anybody may ask for. */
+/** Headers that let a page of any origin read a public response. */
 export const OPEN_TO_ALL: Readonly<Record<string, string>> = { "access-control-allow-origin": "*" }
 
-/** Headers that let a page of `origin` read what its publishable key may read; refused where it is not on the list. */
+/** Returns the headers that let a page of `origin` read the response; refuses an origin that is not on the publishable key's list. */
 export const crossOrigin = (
   declaration: Declaration,
   key: KnownKey,
@@ -65,8 +65,8 @@ export const crossOrigin = (
     : Effect.fail(problem("origin_not_allowed", `The origin ${origin.slice(0, 200)} is not on this key's allow-list.`))
 }
 
-/** What a page of another origin may try at what this key or nobody's may call. */
-const MAY_TRY = {
+/** Preflight headers, by the access of the endpoint. */
+const PREFLIGHT = {
   publishable: { "access-control-allow-methods": "GET", "access-control-allow-headers": "authorization" },
   public: {
     "access-control-allow-methods": "GET, POST",
@@ -74,10 +74,10 @@ const MAY_TRY = {
   },
 } as const
 
-/** The response to a browser's preflight request. Whether the origin is allowed, the call itself decides. */
-export const preflight = (access: keyof typeof MAY_TRY, origin: string): Readonly<Record<string, string>> => ({
+/** Returns the headers of the response to a preflight request. The call itself checks the origin. */
+export const preflight = (access: keyof typeof PREFLIGHT, origin: string): Readonly<Record<string, string>> => ({
   "access-control-allow-origin": origin,
-  ...MAY_TRY[access],
+  ...PREFLIGHT[access],
   "access-control-max-age": "600",
   vary: "Origin",
 })

@@ -1,9 +1,9 @@
 /**
- * Requests of one kind that come together, begun together: those of a tenant that arrive while others of theirs are being begun
- * are the next batch, decided, written and committed in one transaction, and answered each for itself. Nothing waits for company
- * that does not come. A batch waits for nobody: requests that need an object which somebody holds wait for it in a batch of its
- * own, and whoever else needs it meanwhile joins them. A batch that fails is begun again one by one, so that nobody fails for
- * another; not one of which nobody knows whether it was committed.
+ * Runs requests of one kind and tenant in batches. Requests that arrive while a batch runs form the next one: it is decided,
+ * written and committed in one transaction, and each request gets its own answer. A request never waits for more requests to come.
+ * A batch does not wait for locks: requests for a locked object wait for it in a separate batch, which later requests for the
+ * same object join. If a batch fails, its requests run again one by one, so that none fails because of another. If its commit
+ * is uncertain, they do not run again.
  */
 import { Cause, Context, Effect, Exit, Layer, Tracer } from "effect"
 import type { Problem } from "../base/problem.ts"
@@ -15,37 +15,37 @@ import { WaitForLocks } from "../postgres/lockWait.ts"
 import { isCertainlyRolledBack } from "../postgres/rollback.ts"
 import type { Failure } from "./failures.ts"
 
-/** What a request of a batch comes to. */
+/** The result of one request of a batch. */
 type Outcome<A> = Exit.Exit<A, Failure>
 
 /**
- * Begins requests of one kind and of one tenant in the running transaction; for each, in their order, what it comes to. One that
- * needs what somebody else holds comes to `lock_timeout` where that may not be waited for (`MayWait`).
+ * Starts requests of one kind and tenant in the running transaction; returns the result of each, in their order. A request that
+ * needs a locked row fails with `lock_timeout` if it may not wait (`WaitForLocks`).
  */
 export type StartAll<Q, A, R> = (
   tenant: Tenant,
   requests: ReadonlyArray<Q>,
 ) => Effect.Effect<ReadonlyArray<Outcome<A>>, Failure, R>
 
-interface Asked<Q, A, R> {
+interface Pending<Q, A, R> {
   readonly no: number
   readonly tenant: Tenant
-  /** The object that it may have to wait for. */
+  /** Names the object whose lock it may have to wait for. */
   readonly lockKey: string
   readonly request: Q
   readonly startAll: StartAll<Q, A, R>
 }
 
 /**
- * Batches and requests that may wait at once, and of one tenant: so many that others of its own have connections while these
- * wait.
+ * How many batches and requests may wait for locks at the same time, in all and of one tenant. The tenant's other requests still
+ * get connections while these wait.
  */
 const WAITING_AT_ONCE = 12
 const WAITING_SHARE = 3
 
-const startIn = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
+const startIn = <Q, A, R>(all: ReadonlyArray<Pending<Q, A, R>>) =>
   Effect.flatMap(TenantDatabase, ({ writing }) => {
-    const [{ tenant, startAll }] = all as [Asked<Q, A, R>]
+    const [{ tenant, startAll }] = all as [Pending<Q, A, R>]
     return writing(
       tenant,
       startAll(
@@ -60,21 +60,21 @@ const isLocked = (cause: Cause.Cause<Failure>): boolean =>
     (reason) => Cause.isFailReason(reason) && "code" in reason.error && reason.error.code === "lock_timeout",
   )
 
-/** Where a request goes on: nothing came of it in its batch. */
+/** The next step of a request without a result in its batch: wait for the lock, or run alone. */
 type Next = "waits" | "alone"
 
-/** What a batch tells a request: what it comes to, or where it goes on. */
+/** A batch's answer to a request: its result, or its next step. */
 type Started<A> = Outcome<A> | Next
 
-/** What each comes to of whom a batch says nothing: it failed as a whole. */
+/** The answer to each request of a batch that failed as a whole. */
 const failed = <A>(all: ReadonlyArray<unknown>, cause: Cause.Cause<Failure>): ReadonlyArray<Started<A>> =>
   all.map(() => (all.length > 1 && isCertainlyRolledBack(cause) ? "alone" : Exit.failCause(cause)))
 
-const byNo = <A>(all: ReadonlyArray<{ readonly no: number }>, told: ReadonlyArray<Started<A>>) =>
-  new Map(all.map(({ no }, at) => [String(no), told[at]!]))
+const byNo = <A>(all: ReadonlyArray<{ readonly no: number }>, answers: ReadonlyArray<Started<A>>) =>
+  new Map(all.map(({ no }, at) => [String(no), answers[at]!]))
 
-/** Begins those that wait for no lock. */
-const startAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
+/** Starts requests without waiting for locks. */
+const startUnlocked = <Q, A, R>(all: ReadonlyArray<Pending<Q, A, R>>) =>
   Effect.matchCause(Effect.provideService(startIn(all), WaitForLocks, false), {
     onSuccess: (outcomes) =>
       byNo<A>(
@@ -85,64 +85,67 @@ const startAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
   })
 
 /**
- * Begins those that wait for one object, which they have then, or nobody has. Where it was another that they waited for in vain,
- * which not all of them need, those that need not wait are begun after all.
+ * Starts requests that wait for the lock of one object. If the wait for another object timed out, which not all of them need, it
+ * starts those that need not wait.
  */
-const startWaiting = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
+const startWaiting = <Q, A, R>(all: ReadonlyArray<Pending<Q, A, R>>) =>
   Effect.matchCauseEffect(startIn(all), {
     onSuccess: (outcomes) => Effect.succeed(byNo<A>(all, outcomes)),
     onFailure: (cause) => {
       if (all.length === 1 || !isLocked(cause)) return Effect.succeed(byNo(all, failed<A>(all, cause)))
-      const refused = (told: Started<A>): Started<A> => (told === "waits" ? Exit.failCause(cause) : told)
-      return Effect.map(startAtOnce<Q, A, R>(all), (told) => new Map([...told].map(([no, one]) => [no, refused(one)])))
+      const refused = (answer: Started<A>): Started<A> => (answer === "waits" ? Exit.failCause(cause) : answer)
+      return Effect.map(
+        startUnlocked<Q, A, R>(all),
+        (answers) => new Map([...answers].map(([no, answer]) => [no, refused(answer)])),
+      )
     },
   })
 
-/** Requests of one kind. */
+/** The batches of one kind of request. */
 class Batch<Q, A, R> {
-  readonly #places: FairSemaphore
-  readonly #atOnce: Batcher<Asked<Q, A, R>, Started<A>, never, R | TenantDatabase>
-  readonly #waiting: Batcher<Asked<Q, A, R>, Started<A>, Problem, R | TenantDatabase>
+  readonly #semaphore: FairSemaphore
+  readonly #unlocked: Batcher<Pending<Q, A, R>, Started<A>, never, R | TenantDatabase>
+  readonly #waiting: Batcher<Pending<Q, A, R>, Started<A>, Problem, R | TenantDatabase>
   #no = 0
 
-  constructor(places: FairSemaphore, context: Context.Context<R | TenantDatabase>) {
-    this.#places = places
-    const noOf = ({ no }: Asked<Q, A, R>) => String(no)
-    this.#atOnce = new Batcher(context, noOf, startAtOnce<Q, A, R>, { laneOf: ({ tenant }) => tenantName(tenant) })
-    this.#waiting = new Batcher<Asked<Q, A, R>, Started<A>, Problem, R | TenantDatabase>(
+  constructor(semaphore: FairSemaphore, context: Context.Context<R | TenantDatabase>) {
+    this.#semaphore = semaphore
+    const noOf = ({ no }: Pending<Q, A, R>) => String(no)
+    this.#unlocked = new Batcher(context, noOf, startUnlocked<Q, A, R>, { laneOf: ({ tenant }) => tenantName(tenant) })
+    this.#waiting = new Batcher<Pending<Q, A, R>, Started<A>, Problem, R | TenantDatabase>(
       context,
       noOf,
       startWaiting<Q, A, R>,
       {
         laneOf: ({ tenant, lockKey }) => `${tenantName(tenant)} ${lockKey}`,
-        admit: ({ tenant }, run) => places.within(tenantName(tenant), run),
+        admit: ({ tenant }, run) => semaphore.within(tenantName(tenant), run),
       },
     )
   }
 
-  /** Begins one outside of all batches. */
-  #alone(asked: Asked<Q, A, R>) {
-    const started = Effect.flatMap(startIn([asked]), ([outcome]) => outcome!)
-    return this.#places.within(tenantName(asked.tenant), started)
+  /** Starts a request outside of all batches. */
+  #alone(pending: Pending<Q, A, R>) {
+    const started = Effect.flatMap(startIn([pending]), ([outcome]) => outcome!)
+    return this.#semaphore.within(tenantName(pending.tenant), started)
   }
 
-  /** Begins a request that needs an object, with those of its tenant that come with it. */
+  /** Starts a request in a batch of its tenant. */
   start(tenant: Tenant, lockKey: string, request: Q, startAll: StartAll<Q, A, R>) {
     return Effect.gen({ self: this }, function* () {
-      const asked = { no: this.#no++, tenant, lockKey, request, startAll }
-      let told: Started<A> = "waits"
-      if (!this.#waiting.isUnderWay(asked)) told = (yield* this.#atOnce.ask(asked))!
-      if (told === "waits") told = (yield* this.#waiting.ask(asked))!
-      return yield* told === "alone" || told === "waits" ? this.#alone(asked) : told
+      const pending = { no: this.#no++, tenant, lockKey, request, startAll }
+      let answer: Started<A> = "waits"
+      if (!this.#waiting.isUnderWay(pending)) answer = (yield* this.#unlocked.ask(pending))!
+      if (answer === "waits") answer = (yield* this.#waiting.ask(pending))!
+      return yield* answer === "alone" || answer === "waits" ? this.#alone(pending) : answer
     })
   }
 }
 
-/** Those of a server, by what is asked for: an endpoint, say. They share the places to wait in. */
+/** The batches of a server, by kind, such as an endpoint. All kinds share the limit of requests that wait for locks. */
 export class Batches extends Context.Service<
   Batches,
   {
-    /** Starts a request together with those of its tenant and kind that come with it; `lockKey` names the object that it may have to wait for. */
+    /** Starts a request in a batch of its tenant and kind. `lockKey` names the object whose lock it may have to wait for. */
     readonly start: <Q, A, R>(
       kind: object,
       tenant: Tenant,
@@ -154,16 +157,16 @@ export class Batches extends Context.Service<
 >()("billing/http/Batches") {
   static readonly layer = Layer.sync(Batches, () => {
     const byKind = new Map<object, unknown>()
-    const places = new FairSemaphore(WAITING_AT_ONCE, WAITING_SHARE)
+    const semaphore = new FairSemaphore(WAITING_AT_ONCE, WAITING_SHARE)
     return {
       start: <Q, A, R>(kind: object, tenant: Tenant, lockKey: string, request: Q, startAll: StartAll<Q, A, R>) =>
         Effect.flatMap(Effect.context<R | TenantDatabase>(), (context) => {
-          // Requests of a kind are of one type.
+          // All requests of one kind have one type.
           let batch = byKind.get(kind) as Batch<Q, A, R> | undefined
           if (batch === undefined) {
-            // A batch is no part of the trace of whoever came first.
+            // A batch does not belong to the trace of its first request.
             const own = Context.omit(Tracer.ParentSpan)(context) as Context.Context<R | TenantDatabase>
-            batch = new Batch(places, own)
+            batch = new Batch(semaphore, own)
             byKind.set(kind, batch)
           }
           return batch.start(tenant, lockKey, request, startAll)

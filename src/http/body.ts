@@ -1,4 +1,4 @@
-/** Request bodies (decision A3): read up to their limit, as UTF-8 JSON. */
+/** Reads request bodies (decision A3): up to their limit, as UTF-8 JSON. */
 import type { IncomingMessage } from "node:http"
 import { Effect } from "effect"
 import { type Problem, problem } from "../base/problem.ts"
@@ -7,15 +7,15 @@ import { parseBody } from "./parseBody.ts"
 
 const MAX_BODY_BYTES = 256 * 1024
 
-const NOT_WHOLE = problem("request_timeout", "The body did not arrive whole.")
-const TOO_LARGE = problem("request_too_large", "The body may hold at most 256 KiB.")
+const NOT_WHOLE = problem("request_timeout", "The body did not arrive completely.")
+const TOO_LARGE = problem("request_too_large", "The body may have at most 256 KiB.")
 
-/** Room for a body whose parts are being put together, at first. */
+/** The first size of the buffer for a body that comes in parts. */
 const FIRST_ROOM_BYTES = 4 * 1024
 
 /**
- * The body as it was sent; refused before it is read whole where it is too large, or where `hold`, which is told of each
- * growth of the memory that it takes, says why not. It takes no more for coming in many parts.
+ * Reads the body as sent bytes. A body that is too large is refused before all of it is read. `hold` gets each growth of the buffer
+ * in bytes, and may return a refusal. Many small parts take no more memory than one.
  */
 export const readBytes = (
   request: IncomingMessage,
@@ -27,13 +27,13 @@ export const readBytes = (
       request.removeAllListeners("data")
       resume(Effect.fail(refusal))
     }
-    // Who hung up before anybody asked for the body: nothing is told of it any more.
+    // The client closed the connection before this read: no event follows.
     if (request.destroyed) return resume(Effect.fail(NOT_WHOLE))
-    const told = Number(request.headers["content-length"] ?? 0)
-    if (told > MAX_BODY_BYTES) return refuse(TOO_LARGE)
+    const contentLength = Number(request.headers["content-length"] ?? 0)
+    if (contentLength > MAX_BODY_BYTES) return refuse(TOO_LARGE)
     let body: Buffer = Buffer.alloc(0)
     let size = 0
-    /** Makes room for `needed` bytes in all; says why there is none. */
+    /** Makes room for `needed` bytes in all; returns the refusal if there is none. */
     const grow = (needed: number): Problem | undefined => {
       if (needed <= body.length) return undefined
       if (needed > MAX_BODY_BYTES) return TOO_LARGE
@@ -46,8 +46,8 @@ export const readBytes = (
       return undefined
     }
     request.on("data", (part: Buffer) => {
-      // Most come whole, and are taken as they are.
-      const isWhole = size === 0 && part.length === told
+      // Most bodies come in one part, which is used without a copy.
+      const isWhole = size === 0 && part.length === contentLength
       const refusal = isWhole ? hold(part.length) : grow(size + part.length)
       if (refusal !== undefined) return refuse(refusal)
       if (isWhole) body = part
@@ -55,14 +55,14 @@ export const readBytes = (
       size += part.length
     })
     request.on("end", () => resume(Effect.succeed(body.subarray(0, size))))
-    // After its end nobody listens any more.
-    for (const broken of ["error", "close"]) request.on(broken, () => resume(Effect.fail(NOT_WHOLE)))
+    // After the end of the body these resume nothing.
+    for (const event of ["error", "close"]) request.on(event, () => resume(Effect.fail(NOT_WHOLE)))
   })
 
-/** What a Content-Type says that the text is written in. */
+/** The charset in a Content-Type. */
 const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]*)/i
 
-/** The body as JSON. `hold`: as in {@link readBytes}. */
+/** Reads the body as JSON. `hold`: as in {@link readBytes}. */
 export const readJson = Effect.fnUntraced(function* (
   request: IncomingMessage,
   hold?: (bytes: number) => Problem | undefined,
@@ -70,7 +70,7 @@ export const readJson = Effect.fnUntraced(function* (
   const { "content-type": type, "content-encoding": encoding = "identity" } = request.headers
   const bytes = yield* readBytes(request, hold)
   if (bytes.length > 0 && !/^identity$/i.test(encoding))
-    return yield* problem("content_type_invalid", "A body is sent as it is, without a Content-Encoding.")
+    return yield* problem("content_type_invalid", "Send the body without a Content-Encoding.")
   const text = bytes.toString("utf8")
   if (!Buffer.from(text, "utf8").equals(bytes)) return yield* problem("json_invalid", "The body is not valid UTF-8.")
   if (text !== "" && !isJson(type)) {
@@ -78,9 +78,6 @@ export const readJson = Effect.fnUntraced(function* (
   }
   const [, charset = "utf-8"] = CHARSET.exec(type ?? "") ?? []
   if (text !== "" && !/^(?:utf-?8|us-ascii)$/i.test(charset))
-    return yield* problem(
-      "content_type_invalid",
-      "A body is sent as UTF-8: say so by charset=utf-8, or leave the charset out.",
-    )
+    return yield* problem("content_type_invalid", "Send the body as UTF-8, with charset=utf-8 or without a charset.")
   return yield* parseBody(text)
 })

@@ -1,4 +1,4 @@
-/** The connections of a server: how many there may be, how long a response may take to be read, and how they end. */
+/** Limits a server's connections: how many there are, how long a client may take to read a response, and how they end. */
 import type { Server, ServerResponse } from "node:http"
 import { Server as NetServer, type Socket } from "node:net"
 import { Server as TlsServer } from "node:tls"
@@ -9,71 +9,71 @@ export interface ConnectionLimits {
   readonly connections: number
   /** Connections of one caller. */
   readonly connectionsOfCaller: number
-  /** In which time TLS must be agreed on. */
+  /** Timeout of the TLS handshake. */
   readonly handshakeMs: number
-  /** For how long the reader of a response may take nothing of it. Noticed after twice that at the latest. */
+  /** How long a client may read nothing of a response. A slow client is closed after at most twice this time. */
   readonly readerIdleMs: number
-  /** In which time a response must be taken whole, counted from when all of it is there. */
+  /** How long a client may take to read a complete response, from when all of it is ready. */
   readonly readerMs: number
-  /** What a request that is not whole when the server stops is given to become so. */
+  /** How long an incomplete request may take to complete after the server stops. */
   readonly halfSentMs: number
 }
 
 export const CONNECTION_LIMITS: ConnectionLimits = {
-  // A file and some 20 KB each.
+  // Each needs a file descriptor and some 20 KB.
   connections: 10_000,
-  // Many people may share an address. Of requests that are not whole yet, each holds at most 272 KiB, for 30 s.
+  // Many clients may share an address. Each incomplete request takes at most 272 KiB, for 30 s.
   connectionsOfCaller: 1_000,
   handshakeMs: 10_000,
   readerIdleMs: 10_000,
-  // A page of 1 MiB by a slow phone, at 17 KiB/s.
+  // A slow phone needs this long for a page of 1 MiB, at 17 KiB/s.
   readerMs: 60_000,
   halfSentMs: 2_000,
 }
 
-/** Who has a connection; undefined: a proxy, whose connections are many callers'. */
+/** Returns the caller of a connection; undefined for a proxy, whose connections carry many callers. */
 type CallerOf = (socket: Socket) => string | undefined
 
 interface Connection {
   readonly accepted: Socket
-  /** What requests come on: with TLS it is within the one accepted, and absent until the handshake is over. */
+  /** The socket of its requests. With TLS it wraps the accepted socket, and is undefined until the handshake is complete. */
   socket: Socket | undefined
   /** Responses that are not sent yet. */
   readonly open: Set<ServerResponse>
-  /** Bytes that had come when the last response was sent: any more are part of a request. */
+  /** Bytes received when the last response was sent: any later byte belongs to a new request. */
   bytesHandled: number
 }
 
-/** The two ends of a connection: TLS has a socket of its own, with the same ends as the one it is within. */
+/** Identifies a connection by its two ends: a TLS socket has the same ends as the socket that it wraps. */
 const endsOf = ({ localAddress, remoteAddress, remotePort }: Socket): string =>
   `${localAddress} ${remoteAddress} ${remotePort}`
 
-/** A reader that is too slow is hung up on. What the kernel has taken off our hands is not counted. */
+/** Closes the connection of a client that reads too slowly. Bytes that the kernel has accepted are not counted. */
 const limitReader = (response: ServerResponse, socket: Socket, limits: ConnectionLimits): void => {
   if (socket.writableLength === 0) return
-  // Node sees to it that bytes on their way keep this from happening, and destroys the socket when it does.
+  // Node resets this timeout whenever bytes are sent, and destroys the socket when it ends.
   socket.setTimeout(limits.readerIdleMs)
-  // Before Node sets the time that an idle connection is kept.
+  // This runs before Node sets the keep-alive timeout.
   response.prependOnceListener("finish", () => socket.setTimeout(0))
   const limit = setTimeout(() => socket.destroy(), limits.readerMs)
   response.once("close", () => clearTimeout(limit))
 }
 
-/** Nothing came since the last response: nobody waits for anything. */
+/** Whether a connection has no response to send and received nothing since the last one. */
 const isQuiet = ({ socket, open, bytesHandled }: Connection): boolean =>
   socket === undefined || (open.size === 0 && socket.bytesRead === bytesHandled)
 
 const isAtWork = ({ open }: Connection): boolean => [...open].some(({ req }) => req.complete)
 
-/** The client is told not to send more on this connection. */
+/** Makes this the last response of its connection, if its headers are not sent yet. */
 const makeLast = (response: ServerResponse | undefined): void => {
   if (response?.headersSent === false) response.setHeader("connection", "close")
 }
 
-/** Nothing is under way after this response. A body that was refused is still coming in where its request is not whole. */
+/** Whether nothing is under way after this response. A refused body may still arrive: then its request is incomplete. */
 const isOver = ({ open }: Connection, { req }: ServerResponse): boolean => open.size === 0 && req.complete
 
-/** Keeps a server's connections within limits. `stop` ends them: see there. */
+/** Applies limits to a server's connections. The returned `stop` ends them. */
 export const limitConnections = (server: Server, callerOf: CallerOf, limits: ConnectionLimits) => {
   const connections = new Set<Connection>()
   const byEnds = new Map<string, Connection>()
@@ -98,7 +98,7 @@ export const limitConnections = (server: Server, callerOf: CallerOf, limits: Con
   }
 
   server.on("connection", (accepted: Socket) => {
-    // Without an address it is closed already.
+    // A socket without an address is already closed.
     if (accepted.remoteAddress === undefined || !admit(accepted)) return void accepted.destroy()
     const connection: Connection = { accepted, socket: undefined, open: new Set(), bytesHandled: 0 }
     const ends = endsOf(accepted)
@@ -125,7 +125,7 @@ export const limitConnections = (server: Server, callerOf: CallerOf, limits: Con
     response.once("close", () => {
       connection.open.delete(response)
       connection.bytesHandled = socket.bytesRead
-      // Its header may have promised otherwise, before we knew.
+      // Its headers may have been sent before the stop, without `Connection: close`.
       if (stopped !== undefined && isOver(connection, response)) socket.destroySoon()
     })
   })
@@ -141,15 +141,15 @@ export const limitConnections = (server: Server, callerOf: CallerOf, limits: Con
   }
 
   return {
-    /** The responses of a connection that are not sent yet, in the order of their requests. */
+    /** Returns the responses of a connection that are not sent yet, in the order of their requests. */
     underWay: (socket: Socket): ReadonlyArray<ServerResponse> => [...(bySocket.get(socket)?.open ?? [])],
     /**
-     * Accepts no more connections. Those on which nothing is under way end at once, requests that are not whole within
-     * {@link ConnectionLimits.halfSentMs}, and those at work with their responses. Done after the last.
+     * Accepts no more connections. Idle connections end immediately, incomplete requests after
+     * {@link ConnectionLimits.halfSentMs}, and other connections with their responses. Resolves after the last one.
      */
     stop: (): Promise<void> => {
       stopped ??= new Promise((resolve) => {
-        // An HTTP server's own `close` would also cut off responses that are still being read.
+        // The `close` of an HTTP server would also cut off responses that clients still read.
         NetServer.prototype.close.call(server, () => resolve())
         endQuiet()
         setTimeout(endHalfSent, limits.halfSentMs).unref()

@@ -1,4 +1,4 @@
-/** What is served without a key: health, the OpenAPI document, and pages to read. */
+/** The documents that are served without a key: health, the OpenAPI document, and the reference pages. */
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { HttpServerResponse } from "effect/http"
@@ -15,7 +15,7 @@ import { pathTemplate } from "./routes.ts"
 type Response = HttpServerResponse.HttpServerResponse
 export type Document = () => Response
 
-/** Made when it is first asked for, since few processes are asked for all of them. */
+/** Makes a document on its first request, since few processes serve all of them. */
 const document = (make: () => Response): Document => {
   let made: Response | undefined
   return () => {
@@ -30,10 +30,10 @@ const page = (text: () => string, headers: Readonly<Record<string, string>>): Do
 const file = (text: () => string, contentType: string, headers: Readonly<Record<string, string>> = {}): Document =>
   document(() => HttpServerResponse.text(text(), { contentType, headers }))
 
-/** Of what browsers ask again and again. */
+/** Headers of files that browsers request often. */
 const FOR_A_DAY = { "cache-control": "public, max-age=86400", "x-content-type-options": "nosniff" }
 
-/** Addresses of pages are secrets, and the others are for engineers: nothing is to be found by a search. */
+/** Search engines must index nothing: the addresses of buyers' pages are secrets, and the other pages are for engineers. */
 const ROBOTS = "User-agent: *\nDisallow: /\n"
 
 const reading = (title: string, body: Html): string =>
@@ -43,7 +43,7 @@ const reading = (title: string, body: Html): string =>
 ${body}`,
   )
 
-/** Text with what stands between backticks as code. */
+/** Renders text, with the parts between backticks as code. */
 const withCode = (text: string): ReadonlyArray<string | Html> =>
   text.split("`").map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))
 
@@ -64,7 +64,7 @@ const scopeRow = ({ declaration }: Declared): Html =>
     declaration.sandboxOnly === true && " (sandbox only)"
   }</td><td>${accessOf(declaration)}</td></tr>`
 
-/** Every endpoint with the keys that may call it. */
+/** The table of endpoints with the keys that may call them. */
 const scopeTable = (endpoints: ReadonlyArray<Declared>): Html =>
   html`<div class="scroll" tabindex="0" role="region" aria-label="Endpoints and the keys that may call them"><table><thead><tr><th>endpoint</th><th>what it does</th><th>takes a</th></tr></thead><tbody>${endpoints.map(scopeRow)}</tbody></table></div>`
 
@@ -83,18 +83,18 @@ const referencePage = (endpoints: ReadonlyArray<Declared>): string =>
 <script src="/docs/assets/reference.js"></script>`,
   )
 
-/** The reference's library has files of its own, served here. */
+/** Headers that let the reference page load its library's files from this host. */
 const REFERENCE_HEADERS = {
   "content-security-policy": `default-src 'none'; style-src 'self' ${STYLE_SOURCE}; script-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'`,
   "x-content-type-options": "nosniff",
 }
 
-/** Starts the reference: a file of its own, so that the page needs no inline script. */
+/** Starts the reference. It is a separate file, so that the page needs no inline script. */
 const STARTER = `SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger", deepLinking: true, tryItOutEnabled: false, validatorUrl: null })\n`
 
 const assets = createRequire(import.meta.url)
 
-/** A file of the reference's library, served by ourselves: the page names no other host. */
+/** A file of the reference's library. We serve it ourselves, so that the page loads nothing from other hosts. */
 const asset = (name: string, contentType: string): readonly [string, Document] => [
   `/docs/assets/${name}`,
   file(() => readFileSync(assets.resolve(`swagger-ui-dist/${name}`), "utf8"), `${contentType}; charset=utf-8`, {
@@ -103,7 +103,7 @@ const asset = (name: string, contentType: string): readonly [string, Document] =
   }),
 ]
 
-/** By path. None of it changes while the process runs. */
+/** The documents by path. They do not change while the process runs. */
 export const documentation = (
   described: Described,
   origin: string,

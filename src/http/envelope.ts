@@ -1,9 +1,9 @@
-/** Responses: the success and error envelopes. */
+/** Builds responses: the success and error envelopes. */
 import { HttpServerResponse } from "effect/http"
 import type { Json } from "../base/json.ts"
 import { CATALOGUE, type Problem } from "../base/problem.ts"
 
-/** A database that restarts is back within seconds. */
+/** A restarting database is back within seconds. */
 const RETRY_AFTER_SECONDS = 2
 
 type Headers = Readonly<Record<string, string>>
@@ -22,7 +22,7 @@ export const json = (
 
 export const success = (data: Json): string => JSON.stringify({ success: true, data })
 
-/** A page of objects that are rendered already. */
+/** Builds a page from rendered objects. */
 export const listSuccess = (
   objects: ReadonlyArray<string>,
   meta: { readonly has_more: boolean; readonly next_cursor: string | null; readonly limit: number },

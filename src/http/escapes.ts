@@ -1,10 +1,10 @@
-/** Percent escapes in addresses: each stands for bytes of UTF-8, or the address is refused (decision A12). */
+/** Decodes percent escapes in addresses: they must be bytes of UTF-8, or the address is refused (decision A12). */
 import { invalid, type Problem } from "../base/problem.ts"
 
 const HOW =
-  "has a percent escape that is none, or that is no UTF-8: write each character as %XX of its UTF-8 bytes, and % as %25."
+  "has a percent escape that is not valid or not UTF-8: write each character as %XX of its UTF-8 bytes, and % as %25."
 
-/** A part of an address with its escapes read; undefined where one cannot be. */
+/** Decodes the escapes of a part of an address; undefined if one is wrong. */
 export const unescaped = (part: string): string | undefined => {
   try {
     return decodeURIComponent(part)
@@ -13,11 +13,11 @@ export const unescaped = (part: string): string | undefined => {
   }
 }
 
-/** What is wrong with the escapes of a path. */
+/** Returns the refusal of a path with wrong escapes. */
 export const pathFault = (path: string): Problem | undefined =>
   unescaped(path) === undefined ? invalid("path", `The path ${HOW}`) : undefined
 
-/** A parameter of a query, or what is wrong with its escapes. */
+/** A parameter of a query, or the refusal of its wrong escapes. */
 export type QueryParameter = { readonly name: string; readonly value: string } | { readonly fault: Problem }
 
 const parameterOf = (part: string): QueryParameter => {
@@ -29,7 +29,7 @@ const parameterOf = (part: string): QueryParameter => {
   return value === undefined ? { fault: invalid(name, `${name} ${HOW}`) } : { name, value }
 }
 
-/** The parameters of a query, which begins with `?` or is empty, in its order. */
+/** Splits a query, which is empty or starts with `?`, into its parameters, in their order. */
 export const queryParameters = (search: string): ReadonlyArray<QueryParameter> =>
   search
     .slice(1)
@@ -37,7 +37,7 @@ export const queryParameters = (search: string): ReadonlyArray<QueryParameter> =
     .filter((part) => part !== "")
     .map(parameterOf)
 
-/** The first fault of an address: in its path, or else in its query. */
+/** Returns the first fault of an address: in its path, else in its query. */
 export const addressFault = ({ pathname, search }: URL): Problem | undefined => {
   const fault = pathFault(pathname)
   if (fault !== undefined) return fault

@@ -1,4 +1,4 @@
-/** `expand[]`: ID fields replaced by their objects, one query per field however long the list (decision B7). */
+/** Replaces ID fields by their objects for `expand[]`, with one query per field for any length of list (decision B7). */
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Json } from "../base/json.ts"
@@ -11,7 +11,7 @@ import type { Declaration } from "./Endpoint.ts"
 
 const MAX_FIELDS = 4
 
-/** How the objects behind an ID field are found, and the scope by which they are read (none: any key may). */
+/** Finds the objects of an ID field. `scope`: the scope that a key needs to read them; undefined: any key may. */
 interface Expander {
   readonly scope: Scope | undefined
   readonly find: (
@@ -20,30 +20,30 @@ interface Expander {
   ) => Effect.Effect<ReadonlyMap<string, Json>, SqlError.SqlError, SqlClient.SqlClient>
 }
 
-/** By the name of the field that holds an ID. */
+/** By the name of the ID field. */
 export type Expanders = Readonly<Record<string, Expander>>
 
-/** Whether a key may read what is to be expanded: checked with its other scopes, before a replay is returned (decision B7). */
+/** Checks that a key may read the requested expansions, with its other scopes and before a replay is returned (decision B7). */
 export const allowExpansions = Effect.fnUntraced(function* (
-  asked: ReadonlyArray<string>,
+  requested: ReadonlyArray<string>,
   key: KnownKey,
   expanders: Expanders,
 ) {
-  for (const field of asked) {
+  for (const field of requested) {
     const scope = Object.hasOwn(expanders, field) ? expanders[field]!.scope : undefined
     if (scope !== undefined && key.kind === "account") yield* requireScope(key, scope, "read")
   }
 })
 
-/** What is wrong with the fields to expand: those that the endpoint offers can be. */
-export const expansionFault = (asked: ReadonlyArray<string>, declaration: Declaration): Problem | undefined => {
+/** Returns the refusal of fields that the endpoint cannot expand; undefined if all are offered. */
+export const expansionFault = (requested: ReadonlyArray<string>, declaration: Declaration): Problem | undefined => {
   const offered = declaration.expand ?? []
-  if (asked.length > 0 && offered.length === 0) return invalid("expand[]", "There is nothing to expand here.")
-  if (asked.length > MAX_FIELDS) return invalid("expand[]", `At most ${MAX_FIELDS} fields can be expanded.`)
-  const strange = asked.find((field) => !offered.includes(field))
-  return strange === undefined
+  if (requested.length > 0 && offered.length === 0) return invalid("expand[]", "There is nothing to expand here.")
+  if (requested.length > MAX_FIELDS) return invalid("expand[]", `At most ${MAX_FIELDS} fields can be expanded.`)
+  const unsupported = requested.find((field) => !offered.includes(field))
+  return unsupported === undefined
     ? undefined
-    : invalid("expand[]", `expand[] must be one of ${offered.join(", ")}, not ${JSON.stringify(strange)}.`)
+    : invalid("expand[]", `expand[] must be one of ${offered.join(", ")}, not ${JSON.stringify(unsupported)}.`)
 }
 
 export const expandAll = Effect.fnUntraced(function* (

@@ -1,4 +1,4 @@
-/** The response to a failure: the failure itself where the caller can act on it, else no more than that something went wrong. */
+/** Maps failures to refusals: a failure that the caller can act on as it is, any other to a general refusal. */
 import { Cause, Effect } from "effect"
 import { SqlError } from "effect/sql"
 import { type Problem, problem } from "../base/problem.ts"
@@ -11,16 +11,16 @@ export type Failure = Problem | SqlError.SqlError
 /** The refusal of a write that may have been done (decision N4). */
 export const OUTCOME_UNKNOWN = problem(
   "outcome_unknown",
-  "The database was lost while this request was being written: it may have been done. Look for what it makes, or send it again with the same Idempotency-Key.",
+  "The connection to the database was lost while this request was being written: it may have been done. Look for the object that it makes, or send it again with the same Idempotency-Key.",
 )
 
-/** Whether the database cannot be reached, used or written just now. */
+/** Whether the database cannot be reached, used or written at the moment. */
 const isUnusable = (error: SqlError.SqlError): boolean => {
   const { _tag, isRetryable } = error.reason
   return _tag === "ConnectionError" || isRetryable || isAway(error) || isUnwritable(error)
 }
 
-/** The refusal of a request that failed; `unexpected` ones are ours to look at. What only `reads` does nothing twice (decision N4). */
+/** Returns the refusal of a failed request, and whether it is `unexpected` and must be logged. A request that only `reads` can be retried safely (decision N4). */
 export const refusalOf = (
   cause: Cause.Cause<Failure>,
   reads = false,
@@ -42,11 +42,11 @@ export const refusalOf = (
 }
 
 /**
- * The second phase of a write. Where it fails, the write is answered by what the first phase has `made`: a worker finishes the rest, and who
- * repeats the request would do it twice (decision N4).
+ * Runs the second phase of a write. If it fails, the response is the object that the first phase `made`: a worker finishes the rest, and a
+ * caller that repeats a refused request would do it twice (decision N4).
  */
 export const orMade = <A, B, R>(work: Effect.Effect<A, Failure, R>, made: () => B): Effect.Effect<A | B, never, R> =>
   Effect.catchCause(work, (cause) => {
     const log = refusalOf(cause).unexpected ? Effect.logError : Effect.logWarning
-    return Effect.map(log("a write is answered before all of it is done", cause), made)
+    return Effect.map(log("a write was answered before its second phase was done", cause), made)
   })

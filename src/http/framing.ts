@@ -1,12 +1,12 @@
 /**
- * What HTTP asks of a request's head that Node does not check: which host is meant (decision A12), and how the body is framed
- * (decision I2). Where it is wrong, what follows on the connection cannot be trusted: the connection ends with the refusal.
+ * Checks the parts of a request's head that Node does not check: the host (decision A12) and the framing of the body (decision
+ * I2). If one is wrong, later bytes on the connection cannot be trusted: the connection ends with the refusal.
  */
 import type { IncomingMessage } from "node:http"
 import { isIPv6 } from "node:net"
 import { type Problem, type ProblemCode, problem } from "../base/problem.ts"
 
-/** A name has at most 255 bytes, and a port follows. */
+/** A name of at most 255 bytes, a colon and a port. */
 const MAX_HOST = 262
 const MAX_PORT = 65_535
 
@@ -18,7 +18,7 @@ const isHost = (value: string): boolean => {
   return whole !== undefined && (ipv6 === undefined || isIPv6(ipv6)) && Number(port) <= MAX_PORT
 }
 
-/** The values of the `Host` headers, as a list: Node shows only the first. */
+/** Returns the values of all `Host` headers: Node shows only the first. */
 const hostsOf = ({ rawHeaders }: IncomingMessage): ReadonlyArray<string> =>
   rawHeaders.filter((_, index) => index % 2 === 1 && /^host$/i.test(rawHeaders[index - 1]!))
 
@@ -29,20 +29,23 @@ const hostFault = (request: IncomingMessage): Problem | undefined => {
   const [host, ...others] = hostsOf(request)
   if (host === undefined)
     return needsHost(request)
-      ? problem("host_invalid", "The Host header is missing: send one with the host that is called.")
+      ? problem("host_invalid", "The Host header is missing: send one with the host that you call.")
       : undefined
-  if (others.length > 0) return problem("host_invalid", "The Host header is there more than once: send it once.")
+  if (others.length > 0) return problem("host_invalid", "The request has more than one Host header: send one.")
   return isHost(host)
     ? undefined
-    : problem("host_invalid", "The Host header is no host: send a name or an address, with a port where one is needed.")
+    : problem(
+        "host_invalid",
+        "The Host header is not a valid host: send a name or an address, with a port if one is needed.",
+      )
 }
 
 export const TRANSFER_ENCODING_UNSUPPORTED = problem(
   "transfer_encoding_unsupported",
-  "Transfer-Encoding may be chunked, and nothing else: send the body as it is, with a Content-Length or in chunks.",
+  "Transfer-Encoding may only be chunked: send the body unchanged, with a Content-Length or in chunks.",
 )
 
-/** Whether a Transfer-Encoding is the one that is understood. */
+/** Whether a Transfer-Encoding is the supported one. */
 export const isChunked = (encoding: string): boolean => /^chunked$/i.test(encoding.trim())
 
 const framingFault = (request: IncomingMessage): Problem | undefined => {
@@ -54,7 +57,7 @@ const framingFault = (request: IncomingMessage): Problem | undefined => {
     : problem("request_malformed", "HTTP/1.0 has no Transfer-Encoding: send a Content-Length.")
 }
 
-/** What is wrong with a request's head. */
+/** Returns the refusal of a wrong head; undefined if it is right. */
 export const headFault = (request: IncomingMessage): Problem | undefined => hostFault(request) ?? framingFault(request)
 
 const ENDING: ReadonlySet<ProblemCode> = new Set(["host_invalid", "transfer_encoding_unsupported", "request_malformed"])

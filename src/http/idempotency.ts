@@ -1,6 +1,6 @@
 /**
- * Idempotency-Key: the first request claims the key, its response is stored in the transaction of its work, and every later
- * one with the same method, path and body gets that response. A claim whose process has died, or has let go of it, is taken over.
+ * Idempotency keys. The first request claims the key, and its response is stored in the transaction of its work. Every later request
+ * with the same method, path and body gets that response. A claim whose process died or released it is taken over.
  */
 import { randomUUID } from "node:crypto"
 import { PgTypes } from "@effect/sql-pg"
@@ -16,28 +16,28 @@ import { type Claimed, type RecordKey, RecordKeys } from "./RecordKeys.ts"
 
 const MAX_KEY_LENGTH = 255
 
-/** The process that works on a claimed request; what it has in hand is known by its token. */
+/** The lease of the process that works on a claimed request; the token identifies the claim. */
 const claimLease: Lease = { name: "idempotency_record", key: "token" }
 
 /**
- * After so long a claim of another process counts as dropped, though the process lives: it may have lost its database as it claimed the key
- * or let go of it. Should it still be working it can store nothing any more.
+ * After this time, a claim of another living process counts as dropped: the process may have lost its database while it claimed or
+ * released the key. If it still works, it can no longer store a response.
  */
 const DROPPED_AFTER = "60 seconds"
 
 export interface Claim {
   readonly key: RecordKey
-  /** Of this try alone: a try that was taken over can store nothing any more. */
-  readonly held: { readonly id: string }
-  /** What an earlier try had made before its process died; finish that. */
+  /** Identifies this try: a try that was taken over can no longer store a response. */
+  readonly token: { readonly id: string }
+  /** The object that an earlier try made before its process died; this try finishes it. */
   readonly resourceId: string | null
 }
 
 export interface Stored {
   readonly status: number
-  /** With nothing expanded. */
+  /** Without expansions. */
   readonly body: string
-  /** With what the request asked to expand, if it did. */
+  /** With the requested expansions, if any. */
   readonly expanded: Expanded | null
 }
 
@@ -46,7 +46,7 @@ export interface Expanded {
   readonly body: string
 }
 
-/** A response that is to be stored, and the object in it, if it is one. */
+/** A response to store, and the ID of its object, if it has one. */
 export interface Storing extends Stored {
   readonly id: string | null
 }
@@ -63,19 +63,19 @@ interface RecordRow {
 }
 
 /**
- * A response that is longer is not kept: whoever asks again is sent to the object instead. Responses are shorter, being of
- * one object, or of 16 deliveries at most (operating.md has the sizes); this holds should that ever change.
+ * A longer response is not stored: a replay names the object instead. Today's responses are shorter: they show one object, or 16
+ * deliveries at most (operating.md has the sizes).
  */
 const MAX_STORED_BYTES = 256 * 1024
 const NOT_KEPT = ""
 
-/** How long a key is, in characters: it came as bytes, each of them one in Latin 1. */
+/** The length of a key in characters. Node reads each byte of a header as one Latin 1 character. */
 const lengthOf = (key: string): number => [...Buffer.from(key, "latin1").toString("utf8")].length
 
-/** Whether a header can be a key. */
+/** Whether a header is a valid key. */
 export const isKey = (key: string): boolean => key !== "" && lengthOf(key) <= MAX_KEY_LENGTH
 
-/** Claims `key` for a request, or returns the response that the request got before. */
+/** Claims `key` for a request, or returns the stored response of an earlier try. */
 export const claim = Effect.fnUntraced(function* (tenant: Tenant, key: string, request: Claimed) {
   if (!isKey(key)) {
     return yield* problem(
@@ -85,19 +85,19 @@ export const claim = Effect.fnUntraced(function* (tenant: Tenant, key: string, r
     )
   }
   const recordKey = (yield* RecordKeys).of(tenant, key)
-  const held = { id: randomUUID() }
-  // Before the row says so: to another request the claim would look dropped in between.
-  yield* hold(claimLease, [held])
-  return yield* claimAs(tenant, recordKey, request, held).pipe(
+  const token = { id: randomUUID() }
+  // Before the row is written: otherwise another request could see the claim as dropped.
+  yield* hold(claimLease, [token])
+  return yield* claimAs(tenant, recordKey, request, token).pipe(
     Effect.onExit((exit) =>
-      Exit.isFailure(exit) || "status" in exit.value ? release(claimLease, [held]) : Effect.void,
+      Exit.isFailure(exit) || "status" in exit.value ? release(claimLease, [token]) : Effect.void,
     ),
   )
 })
 
-const IS_OVER = "created_at < now() - interval '24 hours'"
+const IS_EXPIRED = "created_at < now() - interval '24 hours'"
 
-/** Claims a key that nobody has claimed within the last day. */
+/** Claims a key that was not claimed within the last day. */
 const insertClaim = Effect.fnUntraced(function* (
   tenant: Tenant,
   key: RecordKey,
@@ -111,12 +111,12 @@ const insertClaim = Effect.fnUntraced(function* (
     VALUES (${tenant.account_id}, ${tenant.livemode}, ${key.name}, ${print}, ${runner}, ${token})
     ON CONFLICT (account_id, livemode, key) DO UPDATE SET fingerprint = excluded.fingerprint, runner = excluded.runner,
       token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, expanded_fields = NULL, expanded_body = NULL, created_at = now(), taken_at = now()
-      WHERE idempotency_record.${sql.literal(IS_OVER)}
+      WHERE idempotency_record.${sql.literal(IS_EXPIRED)}
     RETURNING 1`
   return inserted.length > 0
 })
 
-/** The response that a record has; undefined where it has none yet. */
+/** Returns the stored response of a record; undefined if it has none yet. */
 const storedIn = Effect.fnUntraced(function* (found: RecordRow, { open }: Pick<RecordKey, "open">) {
   if (found.response_status === null) return undefined
   const body = open(found.response_body!)
@@ -125,7 +125,7 @@ const storedIn = Effect.fnUntraced(function* (found: RecordRow, { open }: Pick<R
   if (body !== NOT_KEPT) return { status: found.response_status, body, expanded } satisfies Stored
   return yield* problem(
     "idempotency_response_not_kept",
-    `The first request with this Idempotency-Key succeeded, and its response was too large to keep: fetch ${found.resource_id ?? "what it made"} instead.`,
+    `The first request with this Idempotency-Key succeeded, and its response was too large to keep: fetch ${found.resource_id ?? "the object that it made"} instead.`,
   )
 })
 
@@ -133,21 +133,21 @@ const claimAs = Effect.fnUntraced(function* (
   tenant: Tenant,
   key: RecordKey,
   request: Claimed,
-  held: { readonly id: string },
+  token: { readonly id: string },
 ) {
   const sql = yield* SqlClient.SqlClient
   const print = key.fingerprint(request)
-  const claimed = (resourceId: string | null): Claim => ({ key, held, resourceId })
+  const claimed = (resourceId: string | null): Claim => ({ key, token, resourceId })
   const { runner } = yield* takingOf(claimLease)
-  if (yield* insertClaim(tenant, key, print, runner, held.id)) return claimed(null)
-  // Nobody has it, its process is dead, or it is ours and we dropped it: by what is in hand at this moment.
+  if (yield* insertClaim(tenant, key, print, runner, token.id)) return claimed(null)
+  // The claim is free if it has no process, if its process is dead, or if it is ours and no longer in flight now.
   const { isFree } = yield* takingOf(claimLease)
   const [found] = yield* sql<RecordRow>`
     SELECT fingerprint, resource_id, response_status, response_body, expanded_fields, expanded_body, token,
       ${isFree("r")} OR (r.runner <> ${runner} AND r.taken_at < now() - ${DROPPED_AFTER}::interval) AS free
     FROM idempotency_record r
     WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${key.name}`
-  // The first request was refused this instant and let go of the key.
+  // The first request was refused just now and released the key.
   if (found === undefined) return yield* inProgress
   if (!Buffer.from(found.fingerprint).equals(print)) {
     return yield* problem(
@@ -157,10 +157,10 @@ const claimAs = Effect.fnUntraced(function* (
   }
   const stored = yield* storedIn(found, key)
   if (stored !== undefined) return stored
-  // Since what is in hand was said, it may have been let go of and claimed anew.
+  // The claim may have been released and claimed again since the check of the rows in flight.
   if (!found.free || (yield* isInHand(claimLease, { id: found.token }))) return yield* inProgress
   const taken = yield* sql`
-    UPDATE idempotency_record r SET runner = ${runner}, token = ${held.id}, taken_at = now()
+    UPDATE idempotency_record r SET runner = ${runner}, token = ${token.id}, taken_at = now()
     WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${key.name} AND response_status IS NULL AND token = ${found.token} RETURNING 1`
   return taken.length > 0 ? claimed(found.resource_id) : yield* inProgress
 })
@@ -170,11 +170,11 @@ const inProgress = problem(
   "The first request with this Idempotency-Key is still being processed.",
 )
 
-/** The record of a claim, as long as it holds. */
-const isHeld = (sql: SqlClient.SqlClient, tenant: Tenant, { key, held }: Claim) =>
-  sql`${ofTenant(sql, tenant)} AND key = ${key.name} AND token = ${held.id}`
+/** Selects the record of a claim, unless the claim was taken over. */
+const isOwned = (sql: SqlClient.SqlClient, tenant: Tenant, { key, token }: Claim) =>
+  sql`${ofTenant(sql, tenant)} AND key = ${key.name} AND token = ${token.id}`
 
-/** The name of what a transaction expects of the records that it writes. */
+/** The name of a transaction's expectation about its idempotency records. */
 const RECORDS = "idempotency_records"
 
 const RECORD = { account_id: "text", livemode: "boolean", key: "text", token: "text", resource_id: "text" } as const
@@ -187,20 +187,20 @@ const RESPONSE = {
   expanded_body: "bytea",
 } as const
 
-const recordOf = ({ account_id, livemode }: Tenant, { key, held }: Claim, resource_id: string | null) => ({
+const recordOf = ({ account_id, livemode }: Tenant, { key, token }: Claim, resource_id: string | null) => ({
   account_id,
   livemode,
   key: key.name,
-  token: held.id,
+  token: token.id,
   resource_id,
 })
 
 const IS_RECORD = "(r.account_id, r.livemode, r.key, r.token) = (n.account_id, n.livemode, n.key, n.token)"
 
-/** What requests have made so far. */
+/** A claim, and the object that its request made in the first phase. */
 export type Noted = readonly [claim: Claim, resourceId: string]
 
-/** Notes what requests have made so far. A claim that has made something makes nothing else: one that was taken over fails (`orInProgress`). */
+/** Records the objects that requests made in their first phase. A claim makes one object at most; a claim that was taken over fails (`orInProgress`). */
 export const noteResources = (unit: UnitOfWork, tenant: Tenant, noted: ReadonlyArray<Noted>): void => {
   if (noted.length === 0) return
   const { sql } = unit
@@ -211,7 +211,7 @@ export const noteResources = (unit: UnitOfWork, tenant: Tenant, noted: ReadonlyA
   unit.expect({ name: RECORDS, statement, rows: rows.length })
 }
 
-/** Stores responses in the transaction of their work; one whose claim was taken over fails (`orInProgress`). */
+/** Stores responses in the transaction of their work; a response whose claim was taken over fails (`orInProgress`). */
 export const store = (
   unit: UnitOfWork,
   tenant: Tenant,
@@ -221,14 +221,14 @@ export const store = (
   const { sql } = unit
   const isKept = (text: string) => Buffer.byteLength(text) <= MAX_STORED_BYTES
   const rows = stored.map(([claim, { status, body, expanded, id }]) => {
-    const whole = isKept(body)
-    const keeps = whole && expanded !== null && isKept(expanded.body)
+    const keepsBody = isKept(body)
+    const keepsExpanded = keepsBody && expanded !== null && isKept(expanded.body)
     return {
-      ...recordOf(tenant, claim, whole ? null : id),
+      ...recordOf(tenant, claim, keepsBody ? null : id),
       response_status: status,
-      response_body: claim.key.seal(whole ? body : NOT_KEPT),
-      expanded_fields: keeps ? expanded.fields : null,
-      expanded_body: keeps ? claim.key.seal(expanded.body) : null,
+      response_body: claim.key.seal(keepsBody ? body : NOT_KEPT),
+      expanded_fields: keepsExpanded ? expanded.fields : null,
+      expanded_body: keepsExpanded ? claim.key.seal(expanded.body) : null,
     }
   })
   const statement = sql`
@@ -238,26 +238,26 @@ export const store = (
   unit.expect({ name: RECORDS, statement, rows: rows.length })
 }
 
-/** A transaction that found a claim taken over has done nothing: the request that took it over goes on. */
+/** Maps the error of a claim that was taken over to a refusal: the transaction wrote nothing, and the other request continues. */
 export const orInProgress = <E>(error: E): E | Problem =>
   SqlError.isSqlError(error) && isConflictOf(error, RECORDS) ? inProgress : error
 
-/** Says that this process is through with a claim, however it went. */
-export const drop = ({ held }: Claim) => release(claimLease, [held])
+/** Releases this process's lease of a claim after its request, with or without success. */
+export const drop = ({ token }: Claim) => release(claimLease, [token])
 
 /** How often records are purged. */
 export const PURGE_EVERY_MS = 10 * SECOND_MS
-/** Records deleted in one transaction: of the largest responses 512 MiB, usually a megabyte. */
+/** Records that one transaction deletes: usually a megabyte, with the largest responses 512 MiB. */
 const MAX_PURGED = 1_000
 
-/** Deletes the oldest records that are over, from `from` on; returns where the next ones begin, if there may be some. */
+/** Deletes the oldest expired records from `from` on; returns the start of the next batch, if there may be one. */
 const purgeBatch = Effect.fnUntraced(function* (from: number) {
   const sql = yield* SqlClient.SqlClient
   const [batch] = yield* sql<{ count: number; last: number | null }>`
     WITH gone AS (
       DELETE FROM idempotency_record WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM idempotency_record r
-        WHERE created_at >= ${PgTypes.timestamptz(from)} AND ${sql.literal(IS_OVER)} AND ${staysHere(sql, "r")}
+        WHERE created_at >= ${PgTypes.timestamptz(from)} AND ${sql.literal(IS_EXPIRED)} AND ${staysHere(sql, "r")}
         ORDER BY created_at LIMIT ${MAX_PURGED} FOR UPDATE SKIP LOCKED))
       RETURNING created_at
     )
@@ -266,8 +266,8 @@ const purgeBatch = Effect.fnUntraced(function* (from: number) {
 })
 
 /**
- * Deletes all records that are over a day old: however fast they come, they go as fast. Processes that purge at once take
- * different ones. Each batch begins where the one before it ended, so that none walks over what is deleted already.
+ * Deletes all records that are over a day old, so that deletion keeps up with any rate of inserts. Processes that purge at the same
+ * time delete different records. Each batch starts at the end of the last one, so that none scans deleted rows.
  */
 export const purge = Effect.gen(function* () {
   let from = Option.some(0)
@@ -275,12 +275,12 @@ export const purge = Effect.gen(function* () {
 })
 
 /**
- * Lets go of a key whose request failed. Where that had made nothing yet, the body may be fixed and sent again; where it had made something, the
- * next try goes on with that, in whichever process.
+ * Releases the key of a failed request. If the request made no object yet, the caller may correct the body and send it again. If it made one,
+ * the next try continues with that object, in any process.
  */
 export const unclaim = Effect.fnUntraced(function* (tenant: Tenant, claim: Claim) {
   const sql = yield* SqlClient.SqlClient
-  const open = sql`${isHeld(sql, tenant, claim)} AND response_status IS NULL`
+  const open = sql`${isOwned(sql, tenant, claim)} AND response_status IS NULL`
   yield* sql`
     WITH forgotten AS (DELETE FROM idempotency_record WHERE ${open} AND resource_id IS NULL)
     UPDATE idempotency_record SET runner = NULL WHERE ${open} AND resource_id IS NOT NULL`

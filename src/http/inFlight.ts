@@ -1,16 +1,16 @@
-/** Requests under way at once, by whose they are: until their answers are written, so that what waits in memory is bounded. */
+/** Limits the requests under way of each caller until their responses are written, so that memory is bounded. */
 import { Counter } from "../concurrency/Counter.ts"
 
 export interface InFlight {
-  /** Takes a place; what it returns gives the place back, and is undefined where there is none. */
+  /** Counts a request; returns the function that ends it, or undefined if the limit is reached. */
   readonly enter: (name: string) => (() => void) | undefined
 }
 
-export const createInFlight = (most: number): InFlight => {
+export const createInFlight = (limit: number): InFlight => {
   const counts = new Counter()
   return {
     enter: (name) => {
-      if (counts.of(name) >= most) return undefined
+      if (counts.of(name) >= limit) return undefined
       counts.add(name, 1)
       return () => counts.add(name, -1)
     },

@@ -1,6 +1,6 @@
 /**
- * What bounds requests, in each process by itself: how many come in a second (decision J6), how many are under way at
- * once, and how many bytes of bodies are held of callers that are not known yet.
+ * The limits of requests, counted in each process separately: requests per second (decision J6), requests under way, and bytes of
+ * buffered bodies from callers without a key.
  */
 import { Effect } from "effect"
 import { type Problem, problem, tryAgainIn } from "../base/problem.ts"
@@ -9,21 +9,21 @@ import type { RateLimits } from "../config/Config.ts"
 import { createInFlight } from "./inFlight.ts"
 import { createRateLimit } from "./rateLimit.ts"
 
-/** Bytes of bodies that nobody's key answers for, of one address and of all together. */
-const MAX_HELD_OF_ADDRESS = 8 * 1024 * 1024
-const MAX_HELD = 64 * 1024 * 1024
+/** Bytes of buffered bodies without a key: of one address, and of all addresses. */
+const MAX_BUFFERED_OF_ADDRESS = 8 * 1024 * 1024
+const MAX_BUFFERED = 64 * 1024 * 1024
 
 /** Most requests are answered within a second. */
 const TOO_MANY_UNDER_WAY = tryAgainIn(
   1,
   problem(
     "too_many_in_flight",
-    "Too many requests are under way at once: send the next one when one of them is answered.",
+    "Too many requests are under way at the same time: send the next one when one of them is answered.",
   ),
 )
-const OVERLOADED = problem("service_unavailable", "The service holds more unfinished requests than it can just now.")
+const OVERLOADED = problem("service_unavailable", "The service has too many unfinished requests just now.")
 
-/** What limits note about a request: headers of its response, and what to give back once that is written. */
+/** The limits' part of a request: headers of its response, and functions that release its limits after the response is written. */
 export interface Limited {
   headers: Readonly<Record<string, string>>
   readonly ends: Array<() => void>
@@ -32,11 +32,11 @@ export interface Limited {
 export type Rate = "live" | "sandbox" | "public" | "publishable"
 
 export interface Limits {
-  /** Takes the request's place in a rate; its response says what is left. */
+  /** Takes a token of a rate limit; the headers of the response say what is left. */
   readonly take: (request: Limited, rate: Rate, name: string) => Effect.Effect<void, Problem>
-  /** Takes the request's place among those under way, until its response is written. */
+  /** Counts the request as under way until its response is written. */
   readonly enter: (request: Limited, name: string) => Effect.Effect<void, Problem>
-  /** Notes bytes of its body as held until its response is written; says why they may not be. */
+  /** Counts buffered bytes of its body until its response is written; returns the refusal if there are too many. */
   readonly hold: (request: Limited, address: string, bytes: number) => Problem | undefined
 }
 
@@ -45,14 +45,14 @@ export const createLimits = (rates: Pick<RateLimits, "live" | "sandbox" | "publi
     live: createRateLimit(rates.live),
     sandbox: createRateLimit(rates.sandbox),
     public: createRateLimit(rates.public),
-    // Anybody can read such a key, so it has a rate at each address that uses it, and takes nothing from its account.
+    // Such a key is public. So it has a rate for each address that uses it, and takes nothing from its account's rate.
     publishable: createRateLimit(rates.public),
   }
   const underWay = createInFlight(inFlight)
-  const held = new Counter()
-  let heldInAll = 0
+  const buffered = new Counter()
+  let bufferedInAll = 0
 
-  const judge = (request: Limited, { allowed, headers }: ReturnType<(typeof buckets)["live"]["take"]>) => {
+  const applyRate = (request: Limited, { allowed, headers }: ReturnType<(typeof buckets)["live"]["take"]>) => {
     request.headers = { ...request.headers, ...headers }
     return allowed
       ? Effect.void
@@ -60,7 +60,7 @@ export const createLimits = (rates: Pick<RateLimits, "live" | "sandbox" | "publi
   }
 
   return {
-    take: (request, rate, name) => Effect.suspend(() => judge(request, buckets[rate].take(name))),
+    take: (request, rate, name) => Effect.suspend(() => applyRate(request, buckets[rate].take(name))),
     enter: (request, name) =>
       Effect.suspend(() => {
         const leave = underWay.enter(name)
@@ -69,13 +69,13 @@ export const createLimits = (rates: Pick<RateLimits, "live" | "sandbox" | "publi
         return Effect.void
       }),
     hold: (request, address, bytes) => {
-      if (held.of(address) + bytes > MAX_HELD_OF_ADDRESS) return TOO_MANY_UNDER_WAY
-      if (heldInAll + bytes > MAX_HELD) return OVERLOADED
-      held.add(address, bytes)
-      heldInAll += bytes
+      if (buffered.of(address) + bytes > MAX_BUFFERED_OF_ADDRESS) return TOO_MANY_UNDER_WAY
+      if (bufferedInAll + bytes > MAX_BUFFERED) return OVERLOADED
+      buffered.add(address, bytes)
+      bufferedInAll += bytes
       request.ends.push(() => {
-        heldInAll -= bytes
-        held.add(address, -bytes)
+        bufferedInAll -= bytes
+        buffered.add(address, -bytes)
       })
       return undefined
     },

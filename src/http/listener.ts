@@ -1,4 +1,4 @@
-/** Where requests come in. */
+/** Listens for requests, with limits on slow clients. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import { createServer as createTlsServer } from "node:https"
 import type { AddressInfo } from "node:net"
@@ -12,15 +12,15 @@ import { respondToMalformed, type UnderWay } from "./malformed.ts"
 import { addressOf, originOf } from "./Origin.ts"
 import { isProxied, networkOf } from "./transport.ts"
 
-/** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
+/** A request whose head or body has not arrived after this is dropped: a slow client uses a connection, not work. */
 const HEADERS_LIMIT_MS = 10_000
 const REQUEST_LIMIT_MS = 30_000
 const CHECK_EVERY_MS = 1_000
-/** Longer than proxies keep theirs, so that it is they who close. */
+/** Longer than the keep-alive of proxies, so that the proxy closes the connection. */
 const KEEP_ALIVE_MS = 65_000
 
 const SERVER_OPTIONS = {
-  // A request without Host is answered by us, in the envelope, like any other.
+  // We refuse a request without Host ourselves, in the envelope.
   requireHostHeader: false,
   headersTimeout: HEADERS_LIMIT_MS,
   requestTimeout: REQUEST_LIMIT_MS,
@@ -40,7 +40,7 @@ const createHttpServer = ({ tls }: Config["transport"], { handshakeMs }: Connect
         handshakeTimeout: handshakeMs,
       })
 
-/** Why an address cannot be listened on, which the settings `…HOST` and `…PORT` name. */
+/** The problem of an address that cannot be listened on. `prefix`: of the settings `…HOST` and `…PORT` that name it. */
 export const cannotListen = (
   prefix: string,
   host: string,
@@ -54,7 +54,7 @@ export const cannotListen = (
         : `Cannot listen on ${prefix}HOST ${host}, ${prefix}PORT ${port}: ${code ?? message}.`,
   })
 
-/** Begins to listen; returns where that is, and what it is called in links. */
+/** Starts to listen; returns the address, and the origin in links. */
 const bind = (
   server: Server,
   config: Config,
@@ -74,8 +74,8 @@ const bind = (
   })
 
 /**
- * Listens, with TLS where that is set, until `stop` or the scope's end. Requests that come before `serve` wait for it: the
- * origin, which is known only now where the port is any, is in what serves them.
+ * Listens, with TLS if it is configured, until `stop` or the scope's end. Requests that arrive before `serve` wait for it: the
+ * app needs the origin, and with PORT 0 the origin is known only after the server listens.
  */
 export const listen = Effect.fnUntraced(function* (config: Config, limits = CONNECTION_LIMITS) {
   const { transport } = config
@@ -86,24 +86,24 @@ export const listen = Effect.fnUntraced(function* (config: Config, limits = CONN
   let respond: Handler = (...request) => void early.push(request)
   const refused = new WeakSet<IncomingMessage["socket"]>()
   const take: Handler = (request, response) => {
-    // Behind a head that is wrong nothing is taken for a request: the connection ends with that refusal.
+    // Bytes after a malformed head are not read as a request: the connection ends with that refusal.
     if (refused.has(request.socket)) return
     if (headFault(request) !== undefined) refused.add(request.socket)
     respond(request, response)
   }
   server.on("request", take)
-  // `Expect` with anything but 100-continue, which Node would refuse by itself, without a word of ours: it asks for nothing that we do.
+  // An `Expect` other than 100-continue has no meaning for us, so the request is served. Node alone would refuse it without our envelope.
   server.on("checkExpectation", take)
 
   const bound = yield* bind(server, config, connections.underWay)
   const stop = Effect.sync(() => void connections.stop())
   yield* Effect.addFinalizer(() => stop)
 
-  /** Responds by `app`. The scope closes after the last response. */
+  /** Responds with `app`. The scope closes after the last response. */
   const serve = Effect.fnUntraced(function* <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) {
     const requests = yield* Scope.fork(yield* Effect.scope, "parallel")
     const handler = yield* NodeHttpServer.makeHandler(app, { scope: requests }).pipe(
-      // Its spans would carry paths and queries; ours do not (server.ts).
+      // Its spans would contain paths and queries; ours do not (server.ts).
       Effect.provideService(HttpMiddleware.TracerDisabledWhen, () => true),
     )
     yield* Effect.addFinalizer(() => Effect.promise(connections.stop))

@@ -1,4 +1,4 @@
-/** Cursor lists: newest first, by ID (decision B2). */
+/** Reads pages of cursor lists: newest first, by ID (decision B2). */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,9 +13,9 @@ import { id, numberInQuery } from "./parameters.ts"
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 100
 
-/** The parameters that a list takes whose pages have so many objects where no `limit` is asked for. */
+/** The parameters of a list. `limit`: the objects of a page if the caller sends no limit. */
 export const pageFieldsOf = (limit: number) => ({
-  limit: Schema.optionalKey(numberInQuery(MAX_LIMIT, "an integer", `, ${limit} where it is left out`)),
+  limit: Schema.optionalKey(numberInQuery(MAX_LIMIT, "an integer", `, ${limit} if it is left out`)),
   starting_after: Schema.optionalKey(id("the object after which the page starts")),
   ending_before: Schema.optionalKey(id("the object before which the page ends")),
 })
@@ -23,14 +23,14 @@ export const pageFieldsOf = (limit: number) => ({
 /** The parameters of most lists. */
 export const pageFields = pageFieldsOf(DEFAULT_LIMIT)
 
-/** How many objects a page has. */
-export const limitIn = ({ limit }: { readonly limit?: string }, otherwise = DEFAULT_LIMIT): number =>
-  limit === undefined ? otherwise : Number(limit)
+/** The size of a page. */
+export const limitIn = ({ limit }: { readonly limit?: string }, defaultLimit = DEFAULT_LIMIT): number =>
+  limit === undefined ? defaultLimit : Number(limit)
 
 const noSuchCursor = (param: string, cursor: string): Problem =>
   invalid(
     param,
-    `${param} must be the ID of an object of this list, such as meta.next_cursor shows it: ${JSON.stringify(cursor)} is none.`,
+    `${param} must be the ID of an object of this list, for example from meta.next_cursor, not ${JSON.stringify(cursor)}.`,
   )
 
 export interface PageQuery {
@@ -39,50 +39,50 @@ export interface PageQuery {
   readonly ending_before?: string
 }
 
-/** A condition of a list, as SQL on the table's columns; undefined where the caller does not filter by it. */
+/** A condition of a list, as SQL on the table's columns; undefined if the caller does not filter by it. */
 export type Filter = ((sql: SqlClient.SqlClient) => Fragment) | undefined
 
 export const equals = (column: string, value: string | undefined): Filter =>
   value === undefined ? undefined : (sql) => sql`${sql(column)} = ${value}`
 
-/** Rows whose ID is of this kind, of a table that keeps others too: a range of IDs, which every index of a list ends with. */
+/** Selects the rows with IDs of this kind in a table of several kinds: a range of IDs, the last column of each list's index. */
 export const hasIdOf =
   (kind: IdKind): Filter =>
   (sql) => {
     const prefix = `${PREFIXES[kind]}_`
-    // Behind all that begin with it: the character after the underscore.
+    // The upper bound ends with the character after the underscore, so it follows all IDs with the prefix.
     return sql`id > ${prefix} AND id < ${`${PREFIXES[kind]}\``}`
   }
 
-/** A JSON column that holds these fields. No index finds them for a request: it is for rows that are found already. */
+/** Selects rows whose JSON column contains these fields. Requests have no index for it: use it on rows that are found already. */
 export const holds = (column: string, fields: Readonly<Record<string, string>> | undefined): Filter =>
   fields === undefined ? undefined : (sql) => sql`${sql(column)} @> ${JSON.stringify(fields)}::text::jsonb`
 
-/** The part of a list that lies beyond a page's cursor. */
+/** The part of a list after a page's cursor. */
 export interface Rest {
   readonly sql: SqlClient.SqlClient
   readonly table: string
-  /** The tenant's rows, of any table. */
+  /** Selects the tenant's rows, in any table. */
   readonly mine: Fragment
   /** The filters by columns of the list's own table. */
   readonly conditions: ReadonlyArray<Fragment>
-  /** What lies beyond the cursor, by the column that has the list's order; none where the page begins the list. */
+  /** Selects the rows after the cursor by the column of the list's order; empty for a page without a cursor. */
   readonly beyond: (column: string) => ReadonlyArray<Fragment>
   readonly backwards: boolean
   readonly direction: Fragment
-  /** How many rows are read: one more than the page shows. */
+  /** The rows to read: one more than the page shows. */
   readonly count: number
 }
 
-/** Finds the IDs of a list's rows, as a SELECT of `id`, where its own columns and their indexes would not do. */
+/** Finds the IDs of a list's rows, as a SELECT of `id`, for lists that their table's columns and indexes cannot serve. */
 export type Finder = (rest: Rest) => Fragment
 
-/** A page of a wide range lies within them; reading them takes a millisecond. */
+/** The next rows by ID that are searched first: they contain a page of a wide range, and reading them takes a millisecond. */
 const WALKED = 1_000
 
 /**
- * Rows whose `column`, an instant of any clock, lies between two others. A wide range fills its page from the next rows by ID;
- * if not, the range is read whole from its index (account_id, livemode, column, id) and sorted: 20 ms for 100,000 rows.
+ * Finds rows whose `column`, an instant of any clock, is between two instants. A wide range fills its page from the next rows by
+ * ID. If it does not, the whole range is read from its index (account_id, livemode, column, id) and sorted: 20 ms for 100,000 rows.
  */
 export const between = (column: string, after: number | undefined, before: number | undefined): Finder | undefined => {
   if (after === undefined && before === undefined) return undefined
@@ -109,8 +109,8 @@ export const between = (column: string, after: number | undefined, before: numbe
 const exclusive = invalid("ending_before", "ending_before and starting_after exclude each other: send one of them.")
 
 /**
- * Where a page starts, by what the list is ordered by; undefined at its end. A cursor is a position: IDs are ordered, so one whose object
- * is gone, or never was, begins the page where it would stand (decision B10). Where IDs are in another order, its object must be there.
+ * Returns the position of a cursor in the list's order; undefined without a cursor. In a list by ID, a cursor is a position: the object may
+ * be deleted, or may never have existed (decision B10). In a list with another order, the object must exist.
  */
 const cursorOf = Effect.fnUntraced(function* (
   { name, ids }: Pick<Table<never>, "name" | "ids">,
@@ -128,26 +128,26 @@ const cursorOf = Effect.fnUntraced(function* (
 })
 
 interface Listing {
-  /** The column of the list's order: another than the ID where IDs are not in order of creation. */
+  /** The column of the list's order, if IDs are not in order of creation; by default the ID. */
   readonly order?: string
   readonly finder?: Finder | undefined
 }
 
-/** The rows of a page, and one more where there is one. */
+/** Reads the rows of a page, and one more if there is one. */
 const select = <Row extends Ref>(of: Table<Row>, rest: Rest, order: string, finder: Finder | undefined) =>
   of.read("r", (sql, columns) => {
     const { table, mine, conditions, beyond, direction, count } = rest
     if (finder === undefined)
       return sql`
         SELECT ${columns} FROM ${sql(table)} r WHERE ${sql.and([mine, ...conditions, ...beyond(order)])} ORDER BY ${sql(order)} ${direction} LIMIT ${count}`
-    // OFFSET 0: what was found is looked up one by one, whatever the planner thinks of the table.
+    // OFFSET 0 makes the planner look up the found rows one by one, with any statistics of the table.
     return sql`
       SELECT ${columns} FROM (${finder(rest)}) f
       CROSS JOIN LATERAL (SELECT * FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions])} AND id = f.id OFFSET 0) r
       ORDER BY f.id ${direction} LIMIT ${count}`
   })
 
-/** One page of a tenant's rows. */
+/** Reads one page of a tenant's rows. */
 export const page = Effect.fnUntraced(function* <Row extends Ref>(
   of: Table<Row>,
   tenant: Tenant,
@@ -163,7 +163,7 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
   const conditions = filters.flatMap((filter) => (filter === undefined ? [] : [filter(sql)]))
   const mine = ofTenant(sql, tenant)
   const table = of.name
-  // Where IDs are not the order they are not unique in the table either, but in the list.
+  // If the list is not in the order of IDs, they are unique in the list, but not in the table.
   const from = yield* cursorOf(of, param, query[param], sql.and([mine, ...conditions]), order)
   const beyond = (column: string) =>
     from === undefined ? [] : [backwards ? sql`${sql(column)} > ${from}` : sql`${sql(column)} < ${from}`]
@@ -172,11 +172,11 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
   const rows = yield* select(of, rest, order, finder)
   const shown = rows.slice(0, size)
   const data = backwards ? shown.reverse() : shown
-  const followed = backwards && order === "id" && data.length > 0 ? { followed: { newest: data[0]!.id, table } } : {}
-  return { data, hasMore: rows.length > size, limit: size, backwards, ...followed } satisfies Page<Row>
+  const liveTail = backwards && order === "id" && data.length > 0 ? { liveTail: { newest: data[0]!.id, table } } : {}
+  return { data, hasMore: rows.length > size, limit: size, backwards, ...liveTail } satisfies Page<Row>
 })
 
-/** One page of a request's list, as the API shows its rows. */
+/** Reads one page of a request's list, with its rows as the API shows them. */
 export const listOf = <Row extends Ref, A>(
   table: Table<Row>,
   request: Tenant & { readonly query: PageQuery },
@@ -185,13 +185,13 @@ export const listOf = <Row extends Ref, A>(
   listing?: Listing,
 ) => Effect.map(page(table, request, request.query, filters, listing), (rows) => mapPage(rows, render))
 
-/** One page of what is listed already. */
+/** Returns one page of a list in memory. */
 export const pageOf = <T extends { readonly id: string }>(
   listed: ReadonlyArray<T>,
   query: PageQuery,
-  otherwise = DEFAULT_LIMIT,
+  defaultLimit = DEFAULT_LIMIT,
 ): Effect.Effect<Page<T>, Problem> => {
-  const limit = limitIn(query, otherwise)
+  const limit = limitIn(query, defaultLimit)
   if (query.starting_after !== undefined && query.ending_before !== undefined) return Effect.fail(exclusive)
   const param = query.ending_before === undefined ? "starting_after" : "ending_before"
   const cursor = query[param]

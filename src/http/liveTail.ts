@@ -1,7 +1,7 @@
 /**
- * Lists that callers follow, by `ending_before` and the newest object that they know (decision B9). An ID is made before what has it is
- * committed, so that an object may come in behind newer ones: whoever goes on from those would never see it. So a page of new
- * objects is read again once those who were writing the table when it was read have committed, and ends where it ended.
+ * The live tail is the newest part of a list, which callers follow by `ending_before` and their newest object (decision B9). An ID is made
+ * before its object is committed, so an older object may appear after newer ones. A caller that continues from those would never
+ * see it. So a page of new objects is read again after the transactions that were writing the table have committed, and ends at the same ID.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -11,21 +11,21 @@ import { SECOND_MS } from "../base/time.ts"
 import { currentTime } from "../base/wallClock.ts"
 import type { Page } from "./Endpoint.ts"
 
-/** A statement of a request ends within that, and what it has written is committed. */
+/** Every statement of a request ends within this time, and its writes are committed. */
 const WRITTEN_WITHIN_MS = 15 * SECOND_MS
-/** Between an ID and the statement that writes it: from then on the database knows of it. */
-const IN_HAND_MS = 50
-/** The same in a transaction that has written something else before. */
-const ON_ITS_WAY_MS = 300
-const LOOK_EVERY_MS = 50
+/** The longest time from making an ID to the statement that writes it: from then on its transaction is visible in the database. */
+const ID_TO_STATEMENT_MS = 50
+/** The same in a transaction that has written other rows before. */
+const ID_TO_LATER_STATEMENT_MS = 300
+const POLL_EVERY_MS = 50
 
-/** A page that older objects may come in behind. */
+/** A page after which older objects may still appear. */
 export interface MayHaveGaps {
   readonly newest: string
   readonly table: string
 }
 
-/** Whether older objects may come in behind those of a page; undefined: none can. */
+/** Returns the live tail of a page if older objects may still appear in it; undefined if none can. */
 export const mayHaveGaps = (returned: object): MayHaveGaps | undefined => {
   const { liveTail } = returned as Partial<Page<Json>>
   return liveTail !== undefined && isMadeSince(liveTail.newest, currentTime() - WRITTEN_WITHIN_MS)
@@ -33,13 +33,13 @@ export const mayHaveGaps = (returned: object): MayHaveGaps | undefined => {
     : undefined
 }
 
-/** The same page read again, as far as it went. */
+/** Cuts a page that was read again to the newest ID of the first read. */
 export const upTo = (page: Page<Json>, { newest }: MayHaveGaps): Page<Json> => {
   const data = page.data.filter(({ id }) => String(id) <= newest)
   return { ...page, data, hasMore: page.hasMore || data.length < page.data.length }
 }
 
-/** Transactions that write, and whether they do so in the table. */
+/** Reads the transactions that write, and whether each writes the page's table. */
 export const writersOf = ({ table }: MayHaveGaps) =>
   Effect.flatMap(
     SqlClient.SqlClient,
@@ -53,14 +53,14 @@ export const writersOf = ({ table }: MayHaveGaps) =>
 
 type Writers = Effect.Success<ReturnType<typeof writersOf>>
 
-/** Waits until those who write the table when it begins have committed, or come to write it soon, by looking again and again. */
-export const awaitWriters = Effect.fnUntraced(function* <E, R>(look: Effect.Effect<Writers, E, R>) {
-  yield* Effect.sleep(IN_HAND_MS)
-  const begun = new Set((yield* look).map(({ writer }) => writer))
+/** Waits, by polling, until the transactions that write the table now, or may write it soon, have ended. */
+export const awaitWriters = Effect.fnUntraced(function* <E, R>(readWriters: Effect.Effect<Writers, E, R>) {
+  yield* Effect.sleep(ID_TO_STATEMENT_MS)
+  const atStart = new Set((yield* readWriters).map(({ writer }) => writer))
   const since = performance.now()
   const isLeft = ({ writer, here }: Writers[number]) =>
-    begun.has(writer) && (here || performance.now() - since < ON_ITS_WAY_MS)
-  if (begun.size === 0) return
-  const wait = Effect.repeat(Effect.delay(look, LOOK_EVERY_MS), { until: (now) => !now.some(isLeft) })
+    atStart.has(writer) && (here || performance.now() - since < ID_TO_LATER_STATEMENT_MS)
+  if (atStart.size === 0) return
+  const wait = Effect.repeat(Effect.delay(readWriters, POLL_EVERY_MS), { until: (now) => !now.some(isLeft) })
   yield* Effect.timeoutOption(wait, WRITTEN_WITHIN_MS)
 })

@@ -1,4 +1,4 @@
-/** Requests that never became one: half-sent, or not HTTP. Node would respond to them itself, without our envelope. */
+/** Responds to malformed requests: incomplete, or not HTTP. Node would respond to them itself, without our envelope. */
 import { type Server, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
 import { newId } from "../base/ids.ts"
@@ -6,12 +6,12 @@ import { type Problem, problem } from "../base/problem.ts"
 import { failureBody } from "./envelope.ts"
 import { isChunked, TRANSFER_ENCODING_UNSUPPORTED } from "./framing.ts"
 
-/** What a client is given to read the response in: one that goes on sending would lose it to a reset. */
+/** The time for a client to read the response: a client that continues to send would lose it to a reset. */
 const LINGER_MS = 500
 
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT"
 
-/** What Node says of a request that it gives up on: where in which bytes it did. */
+/** Node's error about a request that it cannot parse: its bytes, and the position of the fault. */
 interface ParseError extends NodeJS.ErrnoException {
   readonly rawPacket?: Buffer
   readonly bytesParsed?: number
@@ -20,8 +20,8 @@ interface ParseError extends NodeJS.ErrnoException {
 const ENCODING = /\r\ntransfer-encoding:[\t ]*([^\r\n]*)/gi
 
 /**
- * Whether a request is given up on for a transfer coding that is not understood. Node refuses a Content-Length beside any Transfer-Encoding, at the
- * later of both headers, before the request is to be seen.
+ * Whether a request was refused because of an unknown transfer coding. Node refuses a Content-Length with any Transfer-Encoding, at the
+ * later of both headers, before the request is visible.
  */
 const hasOtherEncoding = ({ code, rawPacket, bytesParsed = 0 }: ParseError): boolean => {
   if (rawPacket === undefined || !/^HPE_INVALID_(?:TRANSFER_ENCODING|CONTENT_LENGTH)$/.test(code ?? "")) return false
@@ -32,16 +32,16 @@ const hasOtherEncoding = ({ code, rawPacket, bytesParsed = 0 }: ParseError): boo
 }
 
 const toProblem = (error: ParseError): Problem => {
-  if (error.code === TIMEOUT) return problem("request_timeout", "The request did not arrive whole in time.")
+  if (error.code === TIMEOUT) return problem("request_timeout", "The request did not arrive completely in time.")
   return hasOtherEncoding(error)
     ? TRANSFER_ENCODING_UNSUPPORTED
-    : problem("request_malformed", "This is not an HTTP request that can be read.")
+    : problem("request_malformed", "This is not a valid HTTP request.")
 }
 
-/** Whether HTTP is what went wrong: where it was the connection, or TLS, no response could be read. */
+/** Whether the fault is in HTTP. If it is in the connection or in TLS, the client could not read a response. */
 const isAboutHttp = (code = ""): boolean => code === TIMEOUT || code.startsWith("HPE_")
 
-/** The refusal as bytes: there is no request that Node could respond to. */
+/** Makes the refusal as bytes: Node has no request that it could respond to. */
 const refusalBytes = (error: ParseError, origin: string): string => {
   const refusal = toProblem(error)
   const requestId = newId("request")
@@ -57,26 +57,26 @@ const refusalBytes = (error: ParseError, origin: string): string => {
   return `${head.join("\r\n")}\r\n\r\n${body}`
 }
 
-/** The responses of a connection that are not sent yet, in the order of their requests. */
+/** Returns the responses of a connection that are not sent yet, in the order of their requests. */
 export type UnderWay = (socket: Socket) => ReadonlyArray<ServerResponse>
 
 /**
- * Responds to what Node gives up on, in the API's own envelope, behind the responses to the requests that came whole before it, and closes the
- * connection.
+ * Responds to requests that Node cannot parse, in the API's envelope, after the responses to the complete requests before them. Then it closes
+ * the connection.
  */
 export const respondToMalformed = (server: Server, origin: string, underWay: UnderWay): void => {
-  const broken = new WeakSet<Socket>()
+  const malformed = new WeakSet<Socket>()
   const end = (socket: Socket, error: ParseError) => {
-    // The response to the request that broke off may be out already: it is the last then.
+    // If the response to the incomplete request is already sent, it is the last one.
     const isAnswered = underWay(socket).some(({ headersSent }) => headersSent)
     if (socket.writable) socket.end(isAnswered ? "" : refusalBytes(error, origin))
     setTimeout(() => socket.destroy(), LINGER_MS).unref()
   }
   server.on("clientError", (error: ParseError, socket: Socket) => {
     if (!isAboutHttp(error.code) || !socket.writable) return void socket.destroy()
-    // Whatever comes behind it is as broken, again and again.
-    if (broken.has(socket)) return
-    broken.add(socket)
+    // Node reports the bytes after a malformed request again and again.
+    if (malformed.has(socket)) return
+    malformed.add(socket)
     const before = underWay(socket).findLast(({ req }) => req.complete)
     if (before === undefined) return end(socket, error)
     before.once("close", () => end(socket, error))

@@ -1,4 +1,4 @@
-/** What is seen of requests from outside: a log line and two metrics for each, by route, never by object. */
+/** Writes one log line and two metrics for each request, by route, never by object. */
 import type { IncomingMessage } from "node:http"
 import { Effect, LogLevel, Metric, References } from "effect"
 import type { KnownKey } from "../security/key/Keys.ts"
@@ -7,7 +7,7 @@ const requests = Metric.counter("http_requests_total", {
   description: "Requests that got a response, by method, route, status and environment",
   incremental: true,
 })
-/** Seconds: a write is a few milliseconds; what takes seconds waits for a rail. */
+/** Seconds: a write takes a few milliseconds; a request of seconds waits for a rail. */
 const BOUNDARIES = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const durations = Metric.histogram("http_request_duration_seconds", {
   description: "Time from a request's head to its response, by method and route",
@@ -16,15 +16,15 @@ const durations = Metric.histogram("http_request_duration_seconds", {
 
 export interface Observed {
   readonly requestId: string
-  /** The path as it is declared; undefined where there is no such route. */
+  /** The declared path of the route; undefined if there is no such route. */
   readonly route: string | undefined
   readonly status: number
   readonly key: KnownKey | undefined
-  /** `performance.now()` at its head. */
+  /** `performance.now()` when its head arrived. */
   readonly startedAt: number
 }
 
-/** A metric for each of its attributes' values: there are as many as routes, methods and statuses. */
+/** The metrics by their attributes: as many as there are routes, methods and statuses. */
 const metrics = new Map<string, { readonly count: typeof requests; readonly time: typeof durations }>()
 
 const metricsOf = (method: string, route: string, status: string, environment: string) => {

@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, made from the endpoints' declarations. */
+/** Builds the OpenAPI 3.1 document from the endpoints' declarations. */
 import { Schema, SchemaAST } from "effect"
 import type { Json } from "../base/json.ts"
 import { CATALOGUE, type ProblemCode } from "../base/problem.ts"
@@ -11,43 +11,43 @@ import { NUMBER_FORMAT, REFERENCE } from "./parameters.ts"
 import { exampleId, exampleOf, nameOf } from "./response.ts"
 import { pathParameters, pathTemplate } from "./routes.ts"
 
-/** What documents are made from. */
+/** A source of the document: anything with an endpoint's declaration. */
 export interface Declared {
   readonly declaration: Declaration
 }
 
-/** A type of event, with one of them. */
+/** A type of event, with an example. */
 export interface DeclaredEvent {
   readonly type: string
   /** When it is emitted. */
   readonly meaning: string
-  /** Of the object that it is about. */
+  /** The schema of its object. */
   readonly schema: Schema.Top
   readonly example: Json
 }
 
-/** What the document describes. */
+/** The contents of the document. */
 export interface Described {
   readonly endpoints: ReadonlyArray<Declared>
   readonly events: ReadonlyArray<DeclaredEvent>
 }
 
-/** A schema as JSON Schema; one that has a name stands in the document's definitions. */
+/** Converts a schema to JSON Schema; a schema with a name is found among the definitions. */
 const jsonSchema = (schema: Schema.Top): Json => {
   const { schema: own, definitions } = Schema.toJsonSchemaDocument(schema)
   const name = SchemaAST.resolveIdentifier(schema.ast)
   return (name === undefined ? own : (definitions[name] ?? own)) as Json
 }
 
-/** The examples stand with the responses. */
+/** Removes a schema's examples: the responses show them. */
 const withoutExamples = ({ examples: _, ...schema }: Json): Json => schema
 
 const component = (name: string): Json => ({ $ref: `#/components/schemas/${name}` })
 
-/** The object of a field that can be expanded, by the field's name where that is another. */
+/** The object of an expandable field, if its name differs from the field's. */
 const EXPANDED: Readonly<Record<string, string>> = { latest_charge: "charge" }
 
-/** What shows any object, with a certain one in its place. */
+/** Replaces the general object in a schema by a certain one. */
 const withObject = (schema: Json, object: Json): Json => {
   if (schema.type === "object") return object
   return Array.isArray(schema.anyOf)
@@ -55,12 +55,12 @@ const withObject = (schema: Json, object: Json): Json => {
     : schema
 }
 
-/** Objects as responses show them, by their names: a field that an endpoint expands says which object it is then (decision B7). */
+/** The schemas of response objects, by name. A field that an endpoint expands names the object that replaces its ID (decision B7). */
 const objectsOf = (declarations: ReadonlyArray<Declaration>): Readonly<Record<string, Json>> =>
   Object.fromEntries(
-    [...Map.groupBy(declarations, ({ success }) => nameOf(success))].map(([name, its]) => {
-      const schema = withoutExamples(jsonSchema(its[0]!.success))
-      const fields = new Set(its.flatMap(({ expand }) => expand ?? []))
+    [...Map.groupBy(declarations, ({ success }) => nameOf(success))].map(([name, sameObject]) => {
+      const schema = withoutExamples(jsonSchema(sameObject[0]!.success))
+      const fields = new Set(sameObject.flatMap(({ expand }) => expand ?? []))
       if (fields.size === 0) return [name, schema]
       const properties = schema.properties as Readonly<Record<string, Json>>
       const expanded = [...fields].map((field) => [
@@ -71,7 +71,7 @@ const objectsOf = (declarations: ReadonlyArray<Declaration>): Readonly<Record<st
     }),
   )
 
-/** Request objects refuse what they don't know; responses may grow. */
+/** Closes a request's objects: they refuse unknown parameters. Responses may grow. */
 const closed = (schema: Json): Json => {
   if (Array.isArray(schema.anyOf)) return { ...schema, anyOf: (schema.anyOf as ReadonlyArray<Json>).map(closed) }
   const properties = schema.properties as Readonly<Record<string, Json>> | undefined
@@ -84,12 +84,12 @@ const closed = (schema: Json): Json => {
     : schema
 }
 
-/** Whether a parameter of a body says what another object is. */
+/** Whether a parameter of a body is the ID of another object. */
 const refersToObjects = ({ body }: Declaration): boolean =>
   body !== undefined &&
   Object.values((jsonSchema(body).properties ?? {}) as Json).some((value) => JSON.stringify(value).includes(REFERENCE))
 
-/** The statuses of a code: an object that is missing is 404 in the path, and 400 in the body (decision B3). */
+/** The statuses of a code: a missing object is 404 in the path, and 400 in the body (decision B3). */
 const statusesOf = (declaration: Declaration, code: ProblemCode): ReadonlyArray<number> =>
   code !== "resource_missing"
     ? [CATALOGUE[code].status]
@@ -98,7 +98,7 @@ const statusesOf = (declaration: Declaration, code: ProblemCode): ReadonlyArray<
         ...(refersToObjects(declaration) ? [400] : []),
       ]
 
-/** Headers of every response to a known key; of a write those that say what it counted; of a POST whether it is a replay. */
+/** Headers of every response to a valid key. Writes also have the usage headers, and POST the replay header. */
 const headersOf = ({ method, access }: Declaration): Json => ({
   "X-Request-Id": header("RequestId"),
   "RateLimit-Limit": header("RateLimitLimit"),
@@ -115,9 +115,9 @@ const headersOf = ({ method, access }: Declaration): Json => ({
   ...(method === "POST" ? { "Idempotent-Replayed": header("IdempotentReplayed") } : {}),
 })
 
-/** Refusals that come before anything else is known. */
+/** Statuses of refusals before the request is read. */
 const UNREAD = new Set([408, 431])
-/** Headers of what the key says: a refusal of the key has none. */
+/** Headers that depend on the key: a refusal of the key has none of them. */
 const OF_THE_KEY: ReadonlySet<string> = new Set([
   "X-Service-Write-Usage",
   "X-Service-Write-Limit",
@@ -130,7 +130,7 @@ const refusalHeaders = (declaration: Declaration, status: number): Json => {
   return status === 401 ? Object.fromEntries(Object.entries(all).filter(([name]) => !OF_THE_KEY.has(name))) : all
 }
 
-/** A refusal as the document shows it: the first of its codes. */
+/** The example of a refusal, with the first of its codes. */
 const errorExample = (code: ProblemCode, origin: string): Json => ({
   success: false,
   error: {
@@ -169,7 +169,7 @@ const failures = (declaration: Declaration, origin: string): Json => {
   )
 }
 
-/** A query has numbers as text. */
+/** Restores the type of a number: queries contain numbers as text. */
 const inQuery = (schema: Json): Json => (schema.format === NUMBER_FORMAT ? { ...schema, type: "integer" } : schema)
 
 const queryParameters = (declaration: Declaration): ReadonlyArray<Json> => {
@@ -219,7 +219,7 @@ const successExample = (declaration: Declaration): Json => {
     : { success: true, data }
 }
 
-/** Whose keys may call it, in words. */
+/** The keys that may call an endpoint, in words. */
 export const accessOf = (declaration: Declaration): string => {
   const { access } = declaration
   if (access === "public") return "request without a key"
@@ -280,11 +280,11 @@ const operation = (declaration: Declaration, origin: string): Json => ({
   },
 })
 
-/** The example of the object that responses of some endpoint show. */
+/** The example of the object of this name, from an endpoint that returns it. */
 const exampleNamed = (endpoints: ReadonlyArray<Declared>, name: string): Json =>
   exampleOf(endpoints.find(({ declaration }) => nameOf(declaration.success) === name)!.declaration.success)
 
-/** The schema of events of one type. `any`: of any event. */
+/** The schema of events of one type. `any`: the schema of all events. */
 const eventSchema = (any: Json, { type, schema }: DeclaredEvent): Json => {
   const properties = any.properties as Readonly<Record<string, Json>>
   const data = properties.data as { readonly properties: Json }
@@ -295,7 +295,7 @@ const eventSchema = (any: Json, { type, schema }: DeclaredEvent): Json => {
   }
 }
 
-/** What is sent to the endpoints that are enabled for a type of event (decision I7). */
+/** The delivery of a type of event to the endpoints that are enabled for it (decision I7). */
 const delivery = (any: Json, event: DeclaredEvent): Json => ({
   ...DELIVERY,
   operationId: event.type,
@@ -334,12 +334,12 @@ export const openApi = ({ endpoints, events }: Described, origin: string): Json 
         description: `Everything under /${name}`,
       })),
       { name: "invoices", description: "The service's invoices as PDF" },
-      { name: "health", description: "What load balancers ask" },
+      { name: "health", description: "Checks for load balancers" },
       {
         name: "pages",
-        description: "Pages on which buyers pay, as a program calls them: with Accept: application/json",
+        description: "Pages on which buyers pay, called by a program: with Accept: application/json",
       },
-      { name: "callbacks", description: "What payment rails and messengers call" },
+      { name: "callbacks", description: "Callbacks from payment rails and messengers" },
     ],
     paths: { ...paths, ...withoutKey(origin, exampleNamed(endpoints, "savings_plan")) },
     webhooks: Object.fromEntries(events.map((event) => [event.type, { post: delivery(objects.event!, event) }])),

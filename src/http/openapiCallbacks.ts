@@ -1,8 +1,8 @@
-/** The part of the OpenAPI document about callbacks: what rails and messengers call, signed. */
+/** The part of the OpenAPI document about the signed callbacks of rails and messengers. */
 import type { Json } from "../base/json.ts"
 import { inPath, operation, plain, refused, text, UNLIMITED } from "./openapiOperations.ts"
 
-/** Who calls back: a rail about its transactions, or a messenger about its messages. */
+/** The caller: a rail about its transactions, or a messenger about its messages. */
 interface Caller {
   readonly summary: (caller: string) => string
   readonly account: Json
@@ -10,22 +10,23 @@ interface Caller {
 }
 
 const RAIL: Caller = {
-  summary: (rail) => `What ${rail} calls about a transaction: its reference is asked about, nothing else of it counts`,
-  account: inPath("account", "The ID of the account that the transaction is of"),
+  summary: (rail) =>
+    `${rail}'s callback about a transaction: ${rail} is asked about its reference, and nothing else in it counts`,
+  account: inPath("account", "The ID of the transaction's account"),
   refusals: { "401": refused("signature_invalid"), "503": refused("account_moving, service_unavailable") },
 }
 const MESSENGER: Caller = {
-  summary: (messenger) => `What ${messenger} says of messages that it took`,
+  summary: (messenger) => `${messenger}'s callback about messages that it accepted`,
   account: inPath(
     "account",
-    "The ID of the account whose messages are meant, or `all` where one number or sender serves every account",
+    "The ID of the account that sent the messages, or `all` if one number or sender serves every account",
   ),
   refusals: { "403": refused("signature_invalid"), "503": refused("service_unavailable") },
 }
-/** A receipt of Termii can overtake its answer, which names the message: it is to be sent again. */
+/** A receipt of Termii can arrive before the answer that names the message: Termii must send it again. */
 const TERMII: Caller = { ...MESSENGER, refusals: { ...MESSENGER.refusals, "404": refused("message_unknown") } }
 
-/** A callback, signed by one of these headers. */
+/** A callback that is signed in one of these headers. */
 const callback = (
   origin: string,
   { summary, account, refusals }: Caller,
@@ -42,7 +43,7 @@ const callback = (
     ],
     body: { type: "object", description: `As ${caller} documents it, at most 256 KiB` },
     responses: {
-      "200": plain("Noted, or nothing to note", "text/plain", text, UNLIMITED),
+      "200": plain("Recorded, or nothing to record", "text/plain", text, UNLIMITED),
       "400": refused("request_too_large"),
       "429": refused("rate_limited, too_many_in_flight"),
       ...refusals,
@@ -61,7 +62,8 @@ export const callbacks = (origin: string): Readonly<Record<string, Json>> => ({
   "/callbacks/whatsapp/{account}": {
     get: operation(origin, {
       id: "confirmWhatsAppCallback",
-      summary: "What WhatsApp asks before it calls here: the challenge is the answer to whoever knows the token",
+      summary:
+        "WhatsApp's check of this address before it sends callbacks: a request with the right token gets the challenge",
       tag: "callbacks",
       parameters: [
         MESSENGER.account,

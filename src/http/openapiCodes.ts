@@ -1,4 +1,4 @@
-/** The codes that the OpenAPI document lists for an operation: its own, and those that every one of its kind may be refused with. */
+/** The error codes of an operation in the OpenAPI document: its own, and those of every operation of its kind. */
 import type { ProblemCode } from "../base/problem.ts"
 import type { Declaration } from "./Endpoint.ts"
 
@@ -46,7 +46,7 @@ const accessCodes = ({ access }: Declaration): ReadonlyArray<ProblemCode> => {
   return [...WITH_ACCOUNT_KEY, "secret_key_required", "insufficient_scope"]
 }
 
-/** What no request without a key is refused for. */
+/** Whether a code is about keys: requests without a key never get it. */
 const isOfKeys = (code: ProblemCode): boolean => code.startsWith("key_")
 
 export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> => [
@@ -56,7 +56,7 @@ export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> =>
   ...(declaration.method === "GET" ? OF_READS : OF_WRITES),
   ...(declaration.method === "POST" ? WITH_KEY : []),
   ...(declaration.codes ?? []),
-  // A clock that is broken refuses as one that moves does.
+  // A failed clock refuses requests like an advancing one.
   ...(declaration.codes?.includes("test_clock_advancing") && !declaration.codes.includes("test_clock_not_ready")
     ? ["test_clock_not_ready" as const]
     : []),

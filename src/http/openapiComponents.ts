@@ -1,17 +1,17 @@
-/** What the OpenAPI document's operations share, whatever is declared; and what is sent to webhook endpoints. */
+/** The fixed parts of the OpenAPI document: components that all operations share, and webhook deliveries. */
 import type { Json } from "../base/json.ts"
 import { CATALOGUE } from "../base/problem.ts"
 
-/** A header among these components. */
+/** A reference to a header of these components. */
 export const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
 
-/** All but the schemas. */
+/** All components except the schemas. */
 export const COMPONENTS = {
   securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "Authorization: Bearer <API_KEY>" } },
   headers: {
     RequestId: { description: "The request's ID; errors carry it as request_id", schema: { type: "string" } },
-    RateLimitLimit: { description: "Requests that a burst may have", schema: { type: "integer" } },
-    RateLimitRemaining: { description: "Requests that may follow at once", schema: { type: "integer" } },
+    RateLimitLimit: { description: "The size of a burst, in requests", schema: { type: "integer" } },
+    RateLimitRemaining: { description: "Requests that may follow immediately", schema: { type: "integer" } },
     RateLimitReset: { description: "Seconds until a whole burst may follow again", schema: { type: "integer" } },
     RetryAfter: {
       description: "Seconds to wait before trying again: of 503, and of 429 with rate_limited or too_many_in_flight",
@@ -25,7 +25,7 @@ export const COMPONENTS = {
     ServiceWriteLimit: { description: "Writes that the plan includes, or unlimited", schema: { type: "string" } },
     ServiceUsagePeriodEnd: { description: "When the month ends", schema: { type: "string", format: "date-time" } },
     IdempotentReplayed: {
-      description: "true where the response is that of an earlier request with the same Idempotency-Key",
+      description: "true if the response is that of an earlier request with the same Idempotency-Key",
       schema: { type: "string", enum: ["true"] },
     },
   },
@@ -40,13 +40,13 @@ export const COMPONENTS = {
       name: "cell",
       in: "query",
       description:
-        "The cell that the account lives in, where there is more than one: neither the caller's key nor the address says it",
+        "The cell of the account, if the service has more than one: neither the caller's key nor the address names it",
       schema: { type: "string", pattern: "^[0-9A-Za-z]{2}$" },
     },
   },
 } as const satisfies Json
 
-/** The schemas that no endpoint declares. */
+/** Schemas that no endpoint declares. */
 export const SCHEMAS: Json = {
   list_meta: {
     type: "object",
@@ -67,7 +67,7 @@ export const SCHEMAS: Json = {
           type: { type: "string", enum: [...new Set(Object.values(CATALOGUE).map(({ type }) => type))] },
           code: { type: "string", enum: Object.keys(CATALOGUE) },
           message: { type: "string" },
-          failure_code: { type: "string", description: "Of card_declined: why" },
+          failure_code: { type: "string", description: "Only with card_declined: the reason" },
           param: { type: ["string", "null"] },
           request_id: { type: "string" },
           doc_url: { type: "string", format: "uri" },
@@ -87,22 +87,22 @@ const signed = (name: string, description: string): Json => ({
   schema: { type: "string" },
 })
 
-/** How each event is sent to the webhook endpoints that are enabled for its type (decisions I1 to I3). */
+/** The delivery of an event to the webhook endpoints that are enabled for its type (decisions I1 to I3). */
 export const DELIVERY: Json = {
   description:
-    "Signed as Standard Webhooks say: check the signature over `webhook-id.webhook-timestamp.body` with the endpoint's secret, byte for byte. Answer with any 2xx within 15 seconds; else it is sent again with the same ID after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h. Events of one object come in order of creation, unless an earlier one is in retry.",
+    "Signed according to Standard Webhooks: check the signature over `webhook-id.webhook-timestamp.body` with the endpoint's secret, byte for byte. Answer with any 2xx within 15 seconds; else the event is sent again with the same ID after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h. Events of one object come in order of creation, unless an earlier one is in retry.",
   tags: ["webhook-endpoints"],
   security: [],
   parameters: [
-    signed("webhook-id", "The event's ID: the same in each try, so that what comes twice is known by it"),
+    signed("webhook-id", "The event's ID: the same in each try, so that you can recognise an event that comes twice"),
     signed("webhook-timestamp", "When this try was signed, in seconds since 1970"),
-    signed("webhook-signature", "v1,<base64 HMAC-SHA256>, one for each secret that is live, with spaces between"),
+    signed("webhook-signature", "v1,<base64 HMAC-SHA256>, one for each valid secret, separated by spaces"),
   ],
   responses: {
     "2XX": { description: "It arrived" },
     "410": { description: "The endpoint is gone: it is disabled, and gets nothing more" },
     default: {
-      description: "It is sent again, unless it was the last try, no earlier than a Retry-After of up to 10 h says",
+      description: "It is sent again, unless it was the last try, and not before a Retry-After of up to 10 h is over",
     },
   },
 }

@@ -1,8 +1,8 @@
-/** What the operations without a key share in the OpenAPI document: where they lie, their headers and their refusals. */
+/** The shared parts of operations without a key in the OpenAPI document: their server, headers and refusals. */
 import type { Json } from "../base/json.ts"
 import { header } from "./openapiComponents.ts"
 
-/** Of what takes no place in a rate: health, and callbacks that are signed. */
+/** Headers of operations without a rate limit: health, and signed callbacks. */
 export const UNLIMITED: Json = { "X-Request-Id": header("RequestId") }
 export const HEADERS: Json = {
   ...UNLIMITED,
@@ -34,7 +34,7 @@ export interface Described {
   readonly responses: Readonly<Record<string, Json>>
   readonly parameters?: ReadonlyArray<Json>
   readonly body?: Json
-  /** Of a body. */
+  /** An example of the body. */
   readonly example?: Json
 }
 

@@ -19,47 +19,53 @@ const METHOD: Readonly<Record<string, Json>> = {
   },
   card_number: {
     ...(text as object),
-    description: `A test card's: ${TEST_CARDS.map(({ number, does }) => `${number} ${does}`).join("; ")}`,
+    description: `The number of a test card: ${TEST_CARDS.map(({ number, does }) => `${number} ${does}`).join("; ")}`,
   },
   card_expiry: { ...(text as object), description: "MM/YY" },
   card_cvc: text,
   otp: { ...(text as object), description: "The one-time code, once failure_code is authentication_required" },
-  amount: { type: "integer", description: "What the buyer was shown to pay (kobo): refused where that has changed" },
+  amount: {
+    type: "integer",
+    description: "The amount that the buyer saw, in kobo: the payment is refused if it has changed",
+  },
 }
 
 const DETAILS: Readonly<Record<string, Json>> = {
-  name: { ...(text as object), description: "Needed where the session has no customer" },
+  name: { ...(text as object), description: "Needed if the session has no customer" },
   email: text,
   phone: { ...(text as object), description: "E.164, or a local form such as 0803 123 4567" },
-  submission: { ...(text as object), description: "Any number of the form: sent again, it gets the same outcome" },
+  submission: {
+    ...(text as object),
+    description: "Any number that identifies the form: sent again, it gets the same outcome",
+  },
 }
 
-const REDIRECT: Json = { type: ["string", "null"], description: "Where the buyer goes on" }
+const REDIRECT: Json = { type: ["string", "null"], description: "The address to send the buyer to" }
 
 interface Outcome {
   readonly kind: string
-  readonly words: ReadonlyArray<string>
-  /** What is there beside the status. */
+  readonly statuses: ReadonlyArray<string>
+  /** The fields other than the status. */
   readonly rest: Readonly<Record<string, Json>>
-  /** Of these, what is there with every status; all of them unless it says otherwise. */
+  /** The fields that are present with every status; by default all of them. */
   readonly always?: ReadonlyArray<string>
   readonly example: Json
 }
 
-const outcome = ({ kind, words, rest, always = Object.keys(rest), example }: Outcome): Json => ({
+const outcome = ({ kind, statuses, rest, always = Object.keys(rest), example }: Outcome): Json => ({
   description: kind,
   headers: HEADERS,
   content: {
     "application/json": {
-      schema: data({ status: { type: "string", enum: words }, ...rest }, ["status", ...always]),
+      schema: data({ status: { type: "string", enum: statuses }, ...rest }, ["status", ...always]),
       example: { success: true, data: example },
     },
   },
 })
 
-/** `plan`: an example of an instalment plan. */
+/** Describes the pages, by path. `plan`: an example of an instalment plan. */
 export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>> => {
-  const link = [inPath("token", "The secret of the link, a password of its own")]
+  const link = [inPath("token", "The secret token of the link: keep it like a password")]
   const refusals = {
     "400": refused(
       "parameter_missing, parameter_invalid, parameter_unknown, json_invalid, content_type_invalid, request_too_large, resource_missing",
@@ -71,7 +77,7 @@ export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>
     "429": refused("rate_limited, too_many_attempts"),
     "503": refused("account_moving, service_unavailable"),
   }
-  const looked = {
+  const readRefusals = {
     "404": refused("resource_missing"),
     "429": refused("rate_limited"),
     "503": refused("account_moving, service_unavailable"),
@@ -88,8 +94,8 @@ export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>
         example: { name: "Ada Obi", email: "ada@example.com", payment_method: "pm_test_success", amount: 500_000 },
         responses: {
           "200": outcome({
-            kind: "Completed; or pending at the bank, or on the rail's own page, where the buyer goes on",
-            words: ["completed", "pending"],
+            kind: "Completed; or pending at the bank, or on the rail's own page, where the buyer continues",
+            statuses: ["completed", "pending"],
             rest: { redirect_url: REDIRECT },
             example: { status: "completed", redirect_url: "https://shop.example/welcome" },
           }),
@@ -103,24 +109,24 @@ export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>
     "/checkout/{token}/return": {
       get: operation(origin, {
         id: "getCheckoutOutcome",
-        summary: "What has become of a checkout session",
+        summary: "The status of a checkout session",
         tag: "pages",
         parameters: link,
         responses: {
           "200": outcome({
-            kind: "As it stands",
-            words: ["open", "pending", "completed", "expired"],
+            kind: "The current status",
+            statuses: ["open", "pending", "completed", "expired"],
             rest: { redirect_url: REDIRECT },
             example: { status: "completed", redirect_url: "https://shop.example/welcome" },
           }),
-          ...looked,
+          ...readRefusals,
         },
       }),
     },
     "/pay/{token}/complete": {
       post: operation(origin, {
         id: "completePayment",
-        summary: "Pay what is owed by a payment link, or save a payment method where nothing is",
+        summary: "Pay the amount due by a payment link, or save a payment method if nothing is due",
         tag: "pages",
         parameters: link,
         body: { type: "object", properties: { email: DETAILS.email!, ...METHOD, submission: DETAILS.submission! } },
@@ -128,7 +134,7 @@ export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>
         responses: {
           "200": outcome({
             kind: "Paid, saved, or pending at the bank, with the amount; or pending on the rail's own page, with its address",
-            words: ["paid", "saved", "pending"],
+            statuses: ["paid", "saved", "pending"],
             rest: { amount, redirect_url: REDIRECT },
             always: [],
             example: { status: "paid", amount: 500_000 },
@@ -162,7 +168,7 @@ export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>
             },
           },
           "404": refused("resource_missing"),
-          "410": plain("A page that says that it is cancelled", "text/html", text),
+          "410": plain("A page that says that the plan is cancelled", "text/html", text),
           "429": refused("rate_limited"),
         },
       }),
@@ -170,7 +176,7 @@ export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>
     "/save/{token}/pay/complete": {
       post: operation(origin, {
         id: "completeInstalment",
-        summary: "Pay on an instalment plan: what is due, or more",
+        summary: "Pay on an instalment plan: the amount due, or more",
         tag: "pages",
         parameters: link,
         body: {
@@ -180,7 +186,7 @@ export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>
             ...METHOD,
             amount: {
               type: "integer",
-              description: "Whole naira: needed where the buyer chooses it, else what is due where it is left out",
+              description: "Whole naira: needed if the buyer chooses the amount; else the amount due if it is left out",
             },
             submission: DETAILS.submission!,
           },
@@ -189,7 +195,7 @@ export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>
         responses: {
           "200": outcome({
             kind: "Paid, or pending at the bank, with the amount in whole naira and the plan; or pending on the rail's own page, with its address",
-            words: ["paid", "pending"],
+            statuses: ["paid", "pending"],
             rest: {
               amount: { type: "integer", description: "whole naira" },
               plan: { $ref: "#/components/schemas/savings_plan" },
@@ -208,34 +214,34 @@ export const pages = (origin: string, plan: Json): Readonly<Record<string, Json>
     "/save/{token}/pay/return": {
       get: operation(origin, {
         id: "getInstalmentOutcome",
-        summary: "How payments on an instalment plan stand",
+        summary: "The status of payments on an instalment plan",
         tag: "pages",
         parameters: link,
         responses: {
           "200": outcome({
-            kind: "As it stands",
-            words: ["open", "pending", "paid", "closed"],
+            kind: "The current status",
+            statuses: ["open", "pending", "paid", "closed"],
             rest: { redirect_url: REDIRECT },
             example: { status: "pending", redirect_url: null },
           }),
-          ...looked,
+          ...readRefusals,
         },
       }),
     },
     "/pay/{token}/return": {
       get: operation(origin, {
         id: "getPaymentOutcome",
-        summary: "How things stand behind a payment link",
+        summary: "The status of a payment link",
         tag: "pages",
         parameters: link,
         responses: {
           "200": outcome({
-            kind: "As it stands",
-            words: ["open", "pending", "paid", "saved", "closed"],
+            kind: "The current status",
+            statuses: ["open", "pending", "paid", "saved", "closed"],
             rest: { redirect_url: REDIRECT },
             example: { status: "paid", redirect_url: null },
           }),
-          ...looked,
+          ...readRefusals,
         },
       }),
     },

@@ -1,4 +1,4 @@
-/** The part of the OpenAPI document about what takes no key: health, invoices' links, pages on which buyers pay, callbacks. */
+/** The part of the OpenAPI document about operations without a key: health, invoice links, pages on which buyers pay, callbacks. */
 import type { Json } from "../base/json.ts"
 import { callbacks } from "./openapiCallbacks.ts"
 import { type Described, operation, plain, refused, text, UNLIMITED } from "./openapiOperations.ts"
@@ -6,7 +6,7 @@ import { pages } from "./openapiPages.ts"
 
 const status: Json = { type: "object", properties: { status: text }, required: ["status"] }
 
-/** By path. What is asked for without a key lies beside the environments, at `origin`. */
+/** Describes operations without a key, by path. Their server is `origin`, outside of both environments. */
 export const withoutKey = (origin: string, plan: Json): Readonly<Record<string, Json>> => {
   const get = (described: Described): Json => ({ get: operation(origin, described) })
   return {
@@ -14,7 +14,7 @@ export const withoutKey = (origin: string, plan: Json): Readonly<Record<string, 
       id: "getHealthz",
       summary: "Whether the process is up",
       tag: "health",
-      responses: { "200": plain("It is", "application/json", status, UNLIMITED) },
+      responses: { "200": plain("It is up", "application/json", status, UNLIMITED) },
     }),
     "/readyz": get({
       id: "getReadyz",
@@ -28,7 +28,7 @@ export const withoutKey = (origin: string, plan: Json): Readonly<Record<string, 
           UNLIMITED,
         ),
         "503": plain(
-          "The database cannot be reached, is not migrated or takes no writes, or its clock and this server's disagree: status says which",
+          "The database cannot be reached, is not migrated or takes no writes, or its clock and this server's disagree: status names the reason",
           "application/json",
           status,
           UNLIMITED,
@@ -37,7 +37,7 @@ export const withoutKey = (origin: string, plan: Json): Readonly<Record<string, 
     }),
     "/invoices/{id}.pdf": get({
       id: "getInvoicePdf",
-      summary: "The PDF of a service invoice, behind the signed link that its pdf_url is",
+      summary: "The PDF of a service invoice, at the signed link in its pdf_url",
       tag: "invoices",
       parameters: [
         { name: "id", in: "path", required: true, schema: text },

@@ -1,4 +1,4 @@
-/** Responses to browsers: pages, and what a browser is shown of a refusal. The same address serves programs (decision G8). */
+/** Responses to browsers: pages, and refusals as pages. The same address serves programs (decision G8). */
 import type { IncomingHttpHeaders } from "node:http"
 import type { Problem } from "../base/problem.ts"
 import { pageHeaders } from "../pages/headers.ts"
@@ -7,7 +7,7 @@ import type { PublicResponse, Refused } from "./publicRoutes.ts"
 
 export const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? "")
 
-/** How much a type is wanted, from 0 to 1, by an Accept header that names it; undefined where none does. */
+/** Returns the quality of a type in an Accept header, from 0 to 1; undefined if the header does not name it. */
 const wantedAs = (accept: string, type: string): number | undefined => {
   const named = accept
     .toLowerCase()
@@ -18,7 +18,7 @@ const wantedAs = (accept: string, type: string): number | undefined => {
   return named === undefined ? undefined : Number.isFinite(quality) ? quality : 1
 }
 
-/** Whether a program asks: it would rather have JSON than a page, or sends JSON and names neither. */
+/** Whether the caller is a program: it prefers JSON to a page, or it sends JSON and names neither. */
 export const wantsJson = (headers: IncomingHttpHeaders): boolean => {
   const accept = headers.accept ?? ""
   const [json, document] = [wantedAs(accept, "application/json"), wantedAs(accept, "text/html")]
@@ -26,13 +26,13 @@ export const wantsJson = (headers: IncomingHttpHeaders): boolean => {
   return (json ?? 0) > (document ?? 0)
 }
 
-/** Whether it says that it takes pages, and no JSON rather than these: what programs fetch is not shown as a page to others. */
+/** Whether the caller accepts pages and does not prefer JSON. A caller that names neither is treated as a program. */
 export const isBrowser = (headers: IncomingHttpHeaders): boolean => {
   const accept = headers.accept ?? ""
   return (wantedAs(accept, "text/html") ?? 0) > (wantedAs(accept, "application/json") ?? 0)
 }
 
-/** A page. `leadsTo`: origins that its form may end at, by a redirect of ours. */
+/** Makes a page. `leadsTo`: origins to which we may redirect its form. */
 export const page = (status: number, document: string, leadsTo: ReadonlyArray<string> = []): PublicResponse => ({
   status,
   contentType: "text/html; charset=utf-8",
@@ -40,7 +40,7 @@ export const page = (status: number, document: string, leadsTo: ReadonlyArray<st
   headers: pageHeaders({ formActions: leadsTo }),
 })
 
-/** After a form: the browser goes on by GET, so that going back or reloading submits nothing. */
+/** Redirects a browser after a form: it continues by GET, so that going back or reloading submits nothing. */
 export const seeOther = (location: string): PublicResponse => ({
   status: 303,
   contentType: "text/plain; charset=utf-8",
@@ -58,7 +58,7 @@ const TITLES: Readonly<Partial<Record<Problem["code"], string>>> = {
   outcome_unknown: "We do not know yet whether this was done",
 }
 
-/** What a browser is shown at an address that has nothing to show (decision A13). */
+/** Shows a browser that an address has no page (decision A13). */
 export const missingPage = ({ refusal, requestId }: Refused): PublicResponse | undefined =>
   refusal.code === "route_missing"
     ? page(
@@ -78,33 +78,33 @@ export const missingPage = ({ refusal, requestId }: Refused): PublicResponse | u
       )
     : undefined
 
-/** Those whose message says nothing to a buyer. */
+/** Codes with messages that do not help a buyer. */
 const FOR_PROGRAMS: ReadonlyArray<Problem["code"]> = ["internal_error", "outcome_unknown"]
 
-/** Those after which the page is worth another look. */
+/** Whether the buyer may load the page again after this refusal. */
 const isPassing = ({ code, status }: Problem): boolean =>
   status >= 500 || code.startsWith("rate") || code === "too_many_in_flight"
 
-/** The address of a page, from that of anything that belongs to it. */
+/** Returns the address of a page, from the address of any part of it. */
 const pageOf = (path: string): string | undefined => /^\/(?:checkout|pay|save)\/[^/]+/.exec(path)?.[0]
 
 /**
- * What a browser is shown of a refusal; a program gets the envelope. What became of a payment that was being made, the page
- * itself says.
+ * Shows a browser a refusal as a page; a program gets the envelope. The payment page itself shows the state of a payment that was
+ * under way.
  */
 export const refusedPage = ({ refusal, requestId, headers, path }: Refused): PublicResponse | undefined => {
   if (wantsJson(headers)) return undefined
-  const mine = refusal.status >= 500
+  const isOurs = refusal.status >= 500
   const back = refusal.code === "resource_missing" ? undefined : pageOf(path)
-  const after = isPassing(refusal)
+  const advice = isPassing(refusal)
     ? ["If you have just paid, look at the page again to see what became of it: you are not charged twice."]
     : []
   const document = messagePage({
     business: null,
     simulated: false,
-    tone: mine ? "error" : "warning",
-    title: TITLES[refusal.code] ?? (mine ? "Something went wrong on our side" : "This cannot be done"),
-    paragraphs: [...(FOR_PROGRAMS.includes(refusal.code) ? [] : [refusal.message]), ...after],
+    tone: isOurs ? "error" : "warning",
+    title: TITLES[refusal.code] ?? (isOurs ? "Something went wrong on our side" : "This cannot be done"),
+    paragraphs: [...(FOR_PROGRAMS.includes(refusal.code) ? [] : [refusal.message]), ...advice],
     action: back === undefined ? null : { label: "Back to the page", href: back },
     requestId,
   })

@@ -1,7 +1,6 @@
 /**
- * The kinds of parameters that bodies and queries are made of. Descriptions say what a value must be. Where a check is one
- * that JSON Schema has no word for, the OpenAPI document leaves it out with its description: there the schema itself has
- * the description as well.
+ * The kinds of parameters of bodies and queries. Descriptions say what a value must be. If JSON Schema cannot express a check,
+ * the OpenAPI document leaves the check and its description out: such a schema has the description a second time.
  */
 import { Schema } from "effect"
 import { jsonBytes } from "../base/json.ts"
@@ -16,15 +15,15 @@ const MAX_ID = 64
 const MAX_METADATA_KEY = 40
 const MAX_METADATA_VALUE = 500
 const MAX_COUNT = 2_147_483_647
-/** Of what merchants fill freely (decision C7): twice fits into an event. */
+/** Limit of free-form objects from merchants (decision C7): two of them fit into an event. */
 const MAX_FREE_BYTES = 16 * 1024
 
 const NO_CONTROLS = "without control characters other than tab and line ends"
 
-/** Refuses control characters that no text needs. JSON Schema's patterns have no portable word for it. */
+/** Refuses control characters that no text needs. JSON Schema's patterns cannot express it portably. */
 const withoutControls = Schema.makeFilter((value: string) => !hasControls(value) || `a string ${NO_CONTROLS}`)
 
-/** What people are to read: a text that shows nothing is none (decision A5). The document's pattern says it as nearly as all readers of it can. */
+/** A text for people to read: it must show at least one character (decision A5). The pattern in the document is the nearest portable one. */
 export const text = (max: number, min = 1) => {
   const description = `a string of ${min} to ${max} characters that are not all blank, ${NO_CONTROLS}`
   return Schema.String.annotate({ description })
@@ -48,14 +47,14 @@ export const textOrNull = (max: number) => {
   ).annotate({ description })
 }
 
-/** A parameter that may be left out, and is `value` then, as the OpenAPI document says. */
+/** An optional parameter with a default value, which the OpenAPI document shows. */
 export const byDefault = <S extends Schema.Top>(schema: S, value: S["Type"]) =>
   Schema.optionalKey(schema.annotate({ default: value }))
 
-/** Longer addresses are taken by few servers. */
+/** Few servers accept longer addresses. */
 const MAX_URL = 2_048
 
-/** An address of the web; `more` says which of them besides those with https. */
+/** A web address; `more` describes the allowed addresses other than https. */
 export const webAddress = (more: string) => {
   const description = `an address of at most ${MAX_URL} characters that begins with https:// (${more})`
   return Schema.String.annotate({ description, format: "uri" })
@@ -63,7 +62,7 @@ export const webAddress = (more: string) => {
     .annotate({ description })
 }
 
-/** How the descriptions of references begin. */
+/** The start of the descriptions of references. */
 export const REFERENCE = "the ID of"
 
 export const id = (what: string) =>
@@ -95,10 +94,10 @@ export const instant = Schema.String.annotate({ description: INSTANT, format: "d
   .check(Schema.makeFilter((value: string) => parseInstant(value) !== undefined))
   .annotate({ description: INSTANT })
 
-/** How the OpenAPI document knows a number of a query, which is text. */
+/** Marks a number in a query, which is text, for the OpenAPI document. */
 export const NUMBER_FORMAT = "int32"
 
-/** A number as a query has it: in digits, 1 to `maximum`. `more` stands in the document alone. */
+/** A number in a query: digits, 1 to `maximum`. `more`: an addition for the document only. */
 export const numberInQuery = (maximum: number, what = "an integer", more = "") => {
   const description = `${what} from 1 to ${maximum}`
   return Schema.String.annotate({ description: `${description}${more}`, format: NUMBER_FORMAT })
@@ -116,8 +115,8 @@ export const numberInQuery = (maximum: number, what = "an integer", more = "") =
 }
 
 /**
- * A local part, and a domain of two labels at least; dots and the hyphens of a domain only between other characters. The length is looked at
- * first: what the rest takes grows with its square.
+ * A local part, and a domain of at least two labels; dots, and hyphens in a domain, only between other characters. The length is checked
+ * first: the time of the rest grows with its square.
  */
 const EMAIL =
   /^(?=.{1,254}$)(?!\.|.*\.\.|.*\.@|.*@.*\.-|.*@.*-\.)[^\s@<>()",;:\\]{1,64}@[^\s@<>()[\]",;:\\.-][^\s@<>()[\]",;:\\]*\.[^\s@<>()[\]",;:\\.]+[^\s@<>()[\]",;:\\.-]$/
@@ -130,15 +129,15 @@ export const email = Schema.NullOr(
 
 const PHONE = "a phone number that can exist, in E.164 form such as +2348031234567, or null"
 
-/** A number in E.164 form (decision C5); the message says how another form of a number is written. */
+/** A number in E.164 form (decision C5). For another form of a possible number, the message shows the E.164 form. */
 export const phone = Schema.NullOr(
   Schema.String.annotate({ description: PHONE })
     .check(
       Schema.makeFilter(
         (value: string) => {
           if (isPhone(value)) return true
-          const meant = parsePhone(value)
-          return meant === undefined ? false : `${PHONE}: write ${meant}`
+          const parsed = parsePhone(value)
+          return parsed === undefined ? false : `${PHONE}: write ${parsed}`
         },
         { toJsonSchema: () => ({ pattern: E164.source }) },
       ),
@@ -146,7 +145,7 @@ export const phone = Schema.NullOr(
     .annotate({ description: PHONE }),
 ).annotate({ description: PHONE })
 
-/** At most `max` bytes as JSON in UTF-8; the message also says how many there are. */
+/** Allows at most `max` bytes as JSON in UTF-8; the message also says how many the value has. */
 const atMostBytes = (max: number, description: string) =>
   Schema.makeFilter((value: object) => {
     const bytes = jsonBytes(value)
@@ -171,7 +170,7 @@ export const metadata = Schema.Record(Schema.String, metadataValue)
   )
   .annotate({ description: METADATA })
 
-/** In a PATCH keys merge, `""` removes one, and null clears all; the limits hold for the result (decision B6), so also for what is set. */
+/** Metadata in a PATCH: keys merge, `""` removes one, and null clears all. The limits apply to the result (decision B6), so also to the sent keys. */
 export const metadataPatch = Schema.NullOr(
   Schema.Record(Schema.String, metadataValue).check(
     metadataKeys,
@@ -181,29 +180,29 @@ export const metadataPatch = Schema.NullOr(
   description: `${METADATA}, or null; keys merge, an empty string removes one, and null clears all`,
 })
 
-/** The path of the first number that no double holds: `parseBody` gives Infinity for it. */
-const unheldNumber = (value: unknown): ReadonlyArray<PropertyKey> | undefined => {
+/** Returns the path of the first number that a double does not represent exactly: `parseBody` made it Infinity. */
+const inexactNumber = (value: unknown): ReadonlyArray<PropertyKey> | undefined => {
   if (typeof value === "number") return Number.isFinite(value) ? undefined : []
   if (typeof value !== "object" || value === null) return undefined
   for (const [key, inner] of Object.entries(value)) {
-    const path = unheldNumber(inner)
+    const path = inexactNumber(inner)
     if (path !== undefined) return [Array.isArray(value) ? Number(key) : key, ...path]
   }
   return undefined
 }
 
-const heldNumbers = Schema.makeFilter((value: object) => {
-  const path = unheldNumber(value)
+const exactNumbers = Schema.makeFilter((value: object) => {
+  const path = inexactNumber(value)
   return path === undefined
     ? true
     : { path, issue: "a number that a double (64-bit floating point) holds unchanged: send it as a string" }
 })
 
-/** An object that merchants fill freely, which comes back as it was sent (decision C7). */
+/** A free-form object from merchants, which is returned as it was sent (decision C7). */
 export const freeObject = (what: string) => {
   const description = `${what} of at most 16 KiB (${MAX_FREE_BYTES} bytes) as JSON in UTF-8, in which every number is one that a double holds unchanged`
   return Schema.Record(Schema.String, Schema.Unknown)
     .annotate({ description })
-    .check(heldNumbers, atMostBytes(MAX_FREE_BYTES, description))
+    .check(exactNumbers, atMostBytes(MAX_FREE_BYTES, description))
     .annotate({ description })
 }

@@ -1,4 +1,4 @@
-/** What becomes of a call of the API: the steps of decision A6, in its order. */
+/** The pipeline of an API call: the steps of decision A6, in its order. */
 import { createHash } from "node:crypto"
 import type { IncomingMessage } from "node:http"
 import { Effect } from "effect"
@@ -26,17 +26,17 @@ import { type Asker, type Reply, replay, runHandler } from "./runHandler.ts"
 import { addressOf, environment, hostOf, isSecure } from "./transport.ts"
 import { judgesOf } from "./validation.ts"
 
-/** What is known of a request so far: headers that its response carries however it ends, and whose it is. */
+/** The state of a request: the headers of its response, its key and its route, as far as they are known. */
 export interface Call {
   readonly node: IncomingMessage
   readonly url: URL
   headers: Readonly<Record<string, string>>
-  /** What to give back once its response is written. */
+  /** Functions that release its limits after its response is written. */
   readonly ends: Array<() => void>
   key: KnownKey | undefined
-  /** The path of its route, as that is declared. */
+  /** The declared path of its route. */
   route: string | undefined
-  /** What its route shows in the place of a refusal's envelope. */
+  /** Makes the page that its route shows in place of a refusal's envelope. */
   refused: PublicRoute<never>["refused"]
 }
 
@@ -52,30 +52,30 @@ const addHeaders = (call: Call, headers: Readonly<Record<string, string>>): void
   call.headers = { ...call.headers, ...headers }
 }
 
-/** Plain HTTP is refused (decision A2). */
+/** Refuses plain HTTP (decision A2). */
 export const requireHttps = (node: IncomingMessage, transport: Transport): Effect.Effect<void, Problem> =>
   isSecure(node, transport) ? Effect.void : Effect.fail(problem("https_required", "Use https: plain HTTP is refused."))
 
-/** Fails with `missing`, unless the account has left for another cell while its request was under way: then nothing of it is to be found here. */
+/** Fails with `missing`, or with `account_moving` if the account moved to another cell during the request, so that this cell has none of its objects. */
 const missingHere = Effect.fnUntraced(function* (account: string, missing: Failure) {
   const sql = yield* SqlClient.SqlClient
   const found = yield* sql`SELECT 1 FROM account a WHERE id = ${account} AND ${livesHere(sql, "a", "id")}`
   return yield* found.length > 0 ? missing : ACCOUNT_MOVING
 })
 
-/** Refusals that say that nobody known has asked. */
-const isUnknown = ({ code }: Problem): boolean => code.startsWith("key_")
+/** Whether a refusal is about a missing or wrong key. */
+const isAboutKey = ({ code }: Problem): boolean => code.startsWith("key_")
 
-/** The key of a request. One that is none costs its address a public request (decision J6). */
+/** Finds the key of a request. A missing or wrong key counts as a public request of its address (decision J6). */
 const findKey = Effect.fnUntraced(function* (call: Call, place: Place, address: string, limits: Limits) {
   const keys = yield* Keys
   const found = keys.authenticate(call.node.headers.authorization, place?.livemode)
   return yield* Effect.tapError(found, (error) =>
-    error._tag === "Problem" && isUnknown(error) ? limits.take(call, "public", address) : Effect.void,
+    error._tag === "Problem" && isAboutKey(error) ? limits.take(call, "public", address) : Effect.void,
   )
 })
 
-/** The key, that it is of this environment, and that its account may use it; then the request's place among its account's. */
+/** Finds the key, checks its environment and its account, and applies the account's limits. */
 const authenticate = Effect.fnUntraced(function* (call: Call, place: Place, transport: Transport, limits: Limits) {
   const address = addressOf(call.node, transport)
   const { key, refusal } = yield* findKey(call, place, address, limits)
@@ -83,7 +83,7 @@ const authenticate = Effect.fnUntraced(function* (call: Call, place: Place, tran
   const livemode = key.kind === "account" ? key.livemode : (place?.livemode ?? false)
   const isPublic = key.kind === "account" && key.type === "publishable"
   const owner = isPublic ? `${key.id} ${address}` : key.kind === "account" ? `${key.account_id} ${livemode}` : key.id
-  // The headers go with every response to a known key; of two refusals the earlier in decision A6 counts.
+  // Every response to a valid key has the headers; of two refusals, the earlier one in decision A6 counts.
   const rate = isPublic ? "publishable" : livemode ? "live" : "sandbox"
   const limited = yield* Effect.exit(limits.take(call, rate, owner))
   if (refusal !== undefined) return yield* refusal
@@ -92,13 +92,13 @@ const authenticate = Effect.fnUntraced(function* (call: Call, place: Place, tran
   return { key, livemode }
 })
 
-/** There is no such path, or it has other methods, which the response's `Allow` names (decision A7). */
+/** Refuses a path that does not exist, or that has other methods: the `Allow` header names these (decision A7). */
 export const routeMissing = (call: Call, allow: ReadonlyArray<string>): Effect.Effect<never, Problem> => {
   if (allow.length > 0) addHeaders(call, { allow: allow.join(", ") })
   return Effect.fail(problem("route_missing", `There is no ${call.node.method} ${call.url.pathname}.`))
 }
 
-/** The endpoint that the method and the path name, once the path can be read. */
+/** Finds the endpoint of the method and the path; refuses a path with wrong escapes. */
 const findRoute = Effect.fnUntraced(function* <E extends Endpoint<unknown>>(
   call: Call,
   place: Place,
@@ -115,14 +115,14 @@ const findRoute = Effect.fnUntraced(function* <E extends Endpoint<unknown>>(
   return yield* routeMissing(call, match.allow)
 })
 
-/** The place of a request that anybody may make among those of its address. */
+/** Applies the limits of an address to a public request. */
 const admit = Effect.fnUntraced(function* (call: Call, address: string, limits: Limits) {
   addHeaders(call, OPEN_TO_ALL)
   yield* limits.take(call, "public", address)
   yield* limits.enter(call, `public ${address}`)
 })
 
-/** Whether the key's type and scopes, and the page that calls, allow it. */
+/** Checks the key's type and scopes, and the origin of the calling page. */
 const authorize = Effect.fnUntraced(function* (
   call: Call,
   declaration: Declaration,
@@ -136,28 +136,28 @@ const authorize = Effect.fnUntraced(function* (
 
 const UNCOUNTED = { "x-service-billable": "false" }
 
-/** Whether anybody may call what is at this place, without a key (decision A6). */
+/** Whether a path needs no key (decision A6). */
 export const isOpen = (place: Place): place is NonNullable<Place> => place?.path.startsWith("/public/") ?? false
 
-/** What handlers call who asks. */
+/** The caller's name for handlers. */
 const nameOf = (asker: Asker): string => {
-  if (asker.kind === "anybody") return asker.address
+  if (asker.kind === "public") return asker.address
   return asker.kind === "administrator" ? asker.name : asker.id
 }
 
-/** Whose objects a call is about: the key's account, or the one that an administrator names in the path. */
+/** The tenant of a call: the key's account, or the account that an administrator names in the path. */
 const tenantOf = (key: KnownKey, params: Readonly<Record<string, string>>, livemode: boolean): Tenant =>
   key.kind === "account"
     ? { account_id: key.account_id, livemode: key.livemode }
     : { account_id: params.id ?? "", livemode }
 
-/** The parameters of the query and of the body. */
+/** Decodes the parameters of the query and of the body. */
 const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint<R>>, tenant: Tenant, raw: Json) {
   const { declaration, handler } = match.endpoint
   const judges = judgesOf(declaration)
   const { expand: fields, values, fault } = parseQuery(call.url.search, declaration)
   const judged = judges.query(values).decoded
-  // What is wrong before the fault comes first; what is missing may come behind it.
+  // A wrong parameter before the fault is refused first. A missing one is not, since it may follow the fault.
   const query = yield* fault === undefined
     ? judged
     : Effect.andThen(
@@ -173,65 +173,66 @@ const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint
   const missing = before.length > 0 ? handler.missing?.(raw) : undefined
   if (missing !== undefined && before.includes(missing.param!)) return yield* missing
   const body = yield* decoded
-  // Postgres holds no NUL, so no object has such an ID.
-  const strange = Object.values(match.params).find((id) => id.includes("\0"))
-  if (strange !== undefined) return yield* noSuch("object", strange)
+  // Postgres stores no NUL character, so no object has such an ID.
+  const impossible = Object.values(match.params).find((id) => id.includes("\0"))
+  if (impossible !== undefined) return yield* noSuch("object", impossible)
   return { query, fields, body }
 })
 
 const isStored = (found: Claim | Stored): found is Stored => "status" in found
 
-/** Keys of everybody's own invention are told apart by who sends them: an account's by the account, others by their address. */
+/** Makes the key of a claim. Callers invent keys, so the keys of public callers are kept apart by address, as accounts' are by account. */
 const keyOf = (name: string, asker: Asker): string =>
-  asker.kind === "anybody" && isKey(name) ? createHash("sha256").update(`${asker.address} ${name}`).digest("hex") : name
+  asker.kind === "public" && isKey(name) ? createHash("sha256").update(`${asker.address} ${name}`).digest("hex") : name
 
-/** One path for all addresses of an endpoint in its environment (decision A1). */
+/** Makes one path for all addresses of an endpoint in its environment (decision A1). */
 const pathOf = (place: Place): string =>
   place === undefined ? "" : `${place.livemode ? "" : "/sandbox"}/v1${place.path}`
 
-/** Runs `work` once for each idempotency key; a replay gets the first response, as `again` shows it. */
+/** Runs `work` once for each idempotency key; a replay gets the first response, as `again` renders it. */
 const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   node: IncomingMessage,
   path: string,
   tenant: Tenant,
   asker: Asker,
   raw: Json,
-  work: (held: Claim | undefined) => Effect.Effect<Reply, E, R>,
+  work: (claimed: Claim | undefined) => Effect.Effect<Reply, E, R>,
   again: (stored: Stored) => Effect.Effect<Reply, E2, R2>,
 ) {
   const name = node.method === "POST" ? node.headers["idempotency-key"] : undefined
   if (name === undefined) return yield* work(undefined)
   const { asService } = yield* TenantDatabase
   const key = keyOf(String(name), asker)
-  const held = yield* asService(tenant, claim(tenant, key, { method: "POST", path, body: raw }))
-  if (isStored(held)) return { ...(yield* again(held)), headers: { "idempotent-replayed": "true" } } satisfies Reply
-  const letGo = asService(tenant, unclaim(tenant, held)).pipe(
-    // Its claim is dropped all the same: another try takes it over, after a minute in another process.
-    Effect.catchCause((cause) => Effect.logWarning("an idempotency key stays claimed", cause)),
+  const claimed = yield* asService(tenant, claim(tenant, key, { method: "POST", path, body: raw }))
+  if (isStored(claimed))
+    return { ...(yield* again(claimed)), headers: { "idempotent-replayed": "true" } } satisfies Reply
+  const release = asService(tenant, unclaim(tenant, claimed)).pipe(
+    // Its claim is dropped all the same: a retry takes it over, in another process after a minute.
+    Effect.catchCause((cause) => Effect.logWarning("an idempotency key was not released", cause)),
   )
-  return yield* work(held).pipe(
-    Effect.tap(({ isUnfinished = false }) => (isUnfinished ? letGo : Effect.void)),
-    Effect.tapCause(() => letGo),
-    Effect.ensuring(drop(held)),
+  return yield* work(claimed).pipe(
+    Effect.tap(({ isUnfinished = false }) => (isUnfinished ? release : Effect.void)),
+    Effect.tapCause(() => release),
+    Effect.ensuring(drop(claimed)),
   )
 })
 
 export const isWrite = ({ method }: IncomingMessage): boolean => method !== "GET" && method !== "HEAD"
 
-/** The program that responds to calls of the API. */
+/** Makes the program that responds to API calls. */
 export const createPipeline = <R>(
   { endpoints, expanders, transport }: PipelineOptions<Endpoint<R>>,
   limits: Limits,
 ) => {
   const routes = { live: createRoutes(endpoints, true), sandbox: createRoutes(endpoints, false) }
 
-  /** The endpoint that a request is for, who asks, and whose objects it is about. */
+  /** Finds the endpoint, the caller and the tenant of a request. */
   const enter = Effect.fnUntraced(function* (call: Call, place: Place) {
     if (isOpen(place)) {
-      const asker: Asker = { kind: "anybody", address: addressOf(call.node, transport) }
+      const asker: Asker = { kind: "public", address: addressOf(call.node, transport) }
       yield* admit(call, asker.address, limits)
       const match = yield* findRoute(call, place, routes)
-      // Every endpoint under /public says whose objects it is about.
+      // Every endpoint under /public finds its own tenant.
       return { match, asker, tenant: yield* match.endpoint.whose!(match.params, place.livemode) }
     }
     const { key, livemode } = yield* authenticate(call, place, transport, limits)
@@ -244,30 +245,30 @@ export const createPipeline = <R>(
     const { node, url } = call
     const metering = yield* Metering
     const place = environment(hostOf(call), url.pathname, transport)
-    // Until it is known whose write it is and that it counts (decision K1).
+    // A refusal before the request is counted carries this header (decision K1).
     if (isWrite(node) && !isOpen(place)) addHeaders(call, UNCOUNTED)
     yield* requireHttps(node, transport)
     const { match, asker, tenant } = yield* enter(call, place)
-    // What an account does in live waits for nobody's clocks, its own included.
+    // Test clocks make room for requests of other accounts only. A live request names no account, so its own account's clocks make room too.
     recordRequest(tenant.livemode || asker.kind !== "account" ? undefined : asker.account_id)
     const { endpoint, params } = match
     yield* requireVertical(endpoint.declaration, tenant)
     if (!isWrite(node) && asker.kind === "account") metering.noteRead(asker)
-    // Of callers whom no key answers for, bytes are held as those of pages' forms are.
-    const hold = asker.kind === "anybody" ? (bytes: number) => limits.hold(call, asker.address, bytes) : undefined
+    // Bodies of callers without a key have the same limit as the forms of pages.
+    const hold = asker.kind === "public" ? (bytes: number) => limits.hold(call, asker.address, bytes) : undefined
     const raw = isWrite(node) ? yield* readJson(node, hold) : {}
-    const run = (held: Claim | undefined) =>
+    const run = (claimed: Claim | undefined) =>
       Effect.flatMap(decode(call, match, tenant, raw), ({ body, query, fields }) => {
         const caller = { name: nameOf(asker) }
-        const recordKey = held?.key.name ?? null
+        const recordKey = claimed?.key.name ?? null
         const request = { ...tenant, caller, id: params.id ?? "", params, body, query, recordKey }
-        return runHandler({ endpoint, request, asker, held, fields, expanders })
+        return runHandler({ endpoint, request, asker, claim: claimed, fields, expanders })
       })
     const again = (stored: Stored) => {
-      const asked = url.searchParams.getAll("expand[]")
+      const requested = url.searchParams.getAll("expand[]")
       return Effect.andThen(
-        expansionFault(asked, endpoint.declaration) ?? Effect.void,
-        replay(tenant, stored, [...new Set(asked)], expanders),
+        expansionFault(requested, endpoint.declaration) ?? Effect.void,
+        replay(tenant, stored, [...new Set(requested)], expanders),
       )
     }
     const reply: Reply = yield* once(node, pathOf(place), tenant, asker, raw, run, again).pipe(
@@ -277,7 +278,7 @@ export const createPipeline = <R>(
       ),
     )
     const counted = isWrite(node) && reply.headers?.["x-service-billable"] === undefined
-    const standing = counted && asker.kind !== "anybody" ? yield* metering.standing(asker) : {}
-    return { ...reply, headers: { ...call.headers, ...standing, ...reply.headers } }
+    const usageHeaders = counted && asker.kind !== "public" ? yield* metering.standing(asker) : {}
+    return { ...reply, headers: { ...call.headers, ...usageHeaders, ...reply.headers } }
   })
 }

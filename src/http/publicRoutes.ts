@@ -1,25 +1,25 @@
-/** Pages and callbacks that need no key: who may call them, their address or a signature says. */
+/** Routes of pages and callbacks without a key: a secret address or a signature gives access. */
 import type { IncomingHttpHeaders } from "node:http"
 import type { Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Problem } from "../base/problem.ts"
 
 export interface PublicRequest {
-  /** What the path's groups matched. */
+  /** The matches of the path's groups. */
   readonly parts: ReadonlyArray<string>
   readonly search: URLSearchParams
   readonly headers: IncomingHttpHeaders
-  /** As it was sent; read when it is asked for. */
+  /** The sent bytes; read on use. */
   readonly body: Effect.Effect<Buffer, Problem>
 }
 
 export interface PublicResponse {
-  /** 200 where nothing else is said. */
+  /** By default 200. */
   readonly status?: number
   readonly contentType: string
   readonly body: Uint8Array
   readonly headers?: Readonly<Record<string, string>>
-  /** What a browser calls it when it is saved. */
+  /** The file name when a browser saves it. */
   readonly fileName?: string
 }
 
@@ -34,13 +34,13 @@ export interface Refused {
 type Respond<R> = (request: PublicRequest) => Effect.Effect<PublicResponse, Problem | SqlError.SqlError, R>
 
 export interface PublicRoute<R> {
-  /** As the reference would write it, such as `/invoices/:id.pdf`: what logs and traces call it. */
+  /** Its name in logs and traces, in the reference's form, such as `/invoices/:id.pdf`. */
   readonly route: string
   readonly path: RegExp
   readonly methods: { readonly GET?: Respond<R>; readonly POST?: Respond<R> }
-  /** Whether everybody may ask, and so not too often; what is signed comes as often as its sender has something to say. */
+  /** Whether the address's rate limit applies; signed callbacks have none. */
   readonly limited: boolean
-  /** What is shown in the place of a refusal's envelope; undefined: whoever asks is a program, and gets that. */
+  /** Makes the page in place of a refusal's envelope; undefined: the caller is a program and gets the envelope. */
   readonly refused: (refused: Refused) => PublicResponse | undefined
 }
 
@@ -53,18 +53,18 @@ export const publicRoute = <R>(
   { limited = true, refused = () => undefined }: Options = {},
 ): PublicRoute<R> => ({ route, path, methods, limited, refused })
 
-/** The services that public routes take. */
+/** The services that public routes need. */
 export type PublicServicesOf<P> = P extends PublicRoute<infer R> ? R : never
 
 interface Found<R> {
-  /** undefined: the address has other methods. */
+  /** undefined: the path has other methods only. */
   readonly respond: Respond<R> | undefined
   readonly parts: ReadonlyArray<string>
-  /** The methods that the address has. */
+  /** The methods of the path. */
   readonly allow: ReadonlyArray<string>
 }
 
-/** What takes a request at an address that needs no key, if it is one: the first that has the method, else the first. */
+/** Finds the public route of a path: the first with the method, else the first; undefined if there is none. */
 export const findPublicRoute = <R>(
   routes: ReadonlyArray<PublicRoute<R>>,
   method: string,

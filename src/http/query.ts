@@ -1,10 +1,10 @@
-/** Query strings: plain parameters, `expand[]` and `metadata[key]`; anything twice or unknown is refused. */
+/** Parses query strings: plain parameters, `expand[]` and `metadata[key]`. A repeated or unknown parameter is refused. */
 import { invalid, type Problem } from "../base/problem.ts"
 import { type Declaration, takesCell } from "./Endpoint.ts"
 import { queryParameters } from "./escapes.ts"
 import { expansionFault } from "./expand.ts"
 
-/** A query as far as it can be read: up to the first of its parameters that cannot be one, and what is wrong with that. */
+/** The parameters of a query before the first wrong one, and the fault of that one. */
 export interface ParsedQuery {
   readonly expand: ReadonlyArray<string>
   readonly values: Readonly<Record<string, unknown>>
@@ -25,8 +25,8 @@ export const parseQuery = (search: string, declaration: Declaration): ParsedQuer
     if ("fault" in parameter) return upTo(parameter.fault)
     const { name, value } = parameter
     if (`${name}${value}`.includes("\0"))
-      return upTo(invalid(name.replaceAll("\0", ""), "A parameter holds a NUL character."))
-    // For the proxy that brought it here (decision O2).
+      return upTo(invalid(name.replaceAll("\0", ""), "A parameter contains a NUL character."))
+    // For the proxy that routed the request here (decision O2).
     if (name === "cell" && takesCell(declaration)) continue
     if (name === "expand[]") {
       expand.push(value)

@@ -1,11 +1,11 @@
 /**
- * Rate limits (decision J6): a token bucket for each account and environment, and for each address at public pages. In
- * memory, so they cost no look-up; each process counts by itself.
+ * Rate limits (decision J6): a token bucket for each account and environment, and for each address at public pages. They are in
+ * memory and cost no look-up; each process counts separately.
  */
 
-/** A burst is twice what is sustained in a second. */
+/** A burst is two seconds of the sustained rate. */
 const BURST_SECONDS = 2
-/** Buckets kept; a full one says nothing, and these are dropped first. */
+/** Limit of buckets. A full bucket contains no information, so full ones are dropped first. */
 const MAX_BUCKETS = 50_000
 
 interface Bucket {
@@ -32,13 +32,13 @@ export const createRateLimit = (perSecond: number): RateLimit => {
 
   const dropFull = (now: number): void => {
     for (const [name, bucket] of buckets) if (refill(bucket, now) >= burst) buckets.delete(name)
-    // All of them busy: the oldest starts again.
+    // If none is full, the oldest bucket is dropped.
     if (buckets.size >= MAX_BUCKETS) buckets.delete(buckets.keys().next().value!)
   }
 
   const at = (name: string, now: number): Bucket => {
-    const known = buckets.get(name)
-    if (known !== undefined) return { tokens: refill(known, now), at: now }
+    const existing = buckets.get(name)
+    if (existing !== undefined) return { tokens: refill(existing, now), at: now }
     return { tokens: burst, at: now }
   }
 
@@ -47,7 +47,7 @@ export const createRateLimit = (perSecond: number): RateLimit => {
     buckets.set(name, bucket)
   }
 
-  const said = (tokens: number, allowed: boolean): Taken => {
+  const takenOf = (tokens: number, allowed: boolean): Taken => {
     const headers: Record<string, string> = {
       "ratelimit-limit": String(burst),
       "ratelimit-remaining": String(Math.floor(tokens)),
@@ -63,7 +63,7 @@ export const createRateLimit = (perSecond: number): RateLimit => {
       const allowed = bucket.tokens >= 1
       if (allowed) bucket.tokens -= 1
       keep(name, bucket, now)
-      return said(bucket.tokens, allowed)
+      return takenOf(bucket.tokens, allowed)
     },
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Whether this process can do its work: the database is reached, migrated and takes writes, and its clock agrees with this machine's.
- * `GET /readyz` tells it, and a start waits for it.
+ * Checks that this process can work: the database is reachable, migrated and writable, and its clock agrees with this machine's.
+ * `GET /readyz` shows the result, and a start waits for it.
  */
 import { Data, Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,17 +8,17 @@ import { isUnwritable, sqlStateOf } from "../postgres/errors.ts"
 import { DatabaseClock } from "../process/DatabaseClock.ts"
 import { lastAnswer } from "../process/lastAnswer.ts"
 
-/** Who asks is a machine with a time limit of its own. */
+/** Callers are machines with their own timeouts. */
 const LIMIT = "2 seconds"
-const ASK_AGAIN_MS = 500
-/** For how long what was found is said again: anybody may ask, as often as they like, and each look is a write. */
+const RETRY_MS = 500
+/** How long a result is reused: every caller may ask, without a rate limit, and each check is a write. */
 const AGE_MS = 1_000
 
 const READ_ONLY = "25006"
-/** There is no table, or no function, of that name. */
-const NOT_THERE = ["42P01", "42883"]
+/** SQL states of a missing table and a missing function. */
+const MISSING = ["42P01", "42883"]
 
-/** What `GET /readyz` says. */
+/** The response of `GET /readyz`. */
 export interface Readiness {
   readonly status:
     | "ready"
@@ -27,7 +27,7 @@ export interface Readiness {
     | "database read-only"
     | "database full"
     | "clocks disagree"
-  /** What the operator is to do, where the log is not the only place that says it. */
+  /** The instruction for the operator, if it is not only in the log. */
   readonly message?: string
 }
 
@@ -42,13 +42,13 @@ const readOnly = notReady(
 )
 const full = notReady("database full", "The database takes no writes: its disk or its memory is full.")
 
-/** Tries a write, which is rolled back (migrations/0049). */
+/** Tries a write, which is rolled back (migrations/0001_roles.sql). */
 const write = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql`SELECT write_probe() FROM schema_migration LIMIT 1`,
 ).pipe(
   Effect.mapError((error) => {
-    if (NOT_THERE.includes(sqlStateOf(error) ?? "")) return unmigrated
+    if (MISSING.includes(sqlStateOf(error) ?? "")) return unmigrated
     if (sqlStateOf(error) === READ_ONLY) return readOnly
     return isUnwritable(error) ? full : error
   }),
@@ -60,7 +60,7 @@ const write = Effect.flatMap(
   Effect.tapError((error) => Effect.logWarning("not ready", error)),
 )
 
-/** The clock has its own line in the log. */
+/** Checks the clock, which logs its own line. */
 const clock = Effect.flatMap(DatabaseClock, ({ disagreement }) =>
   Effect.flatMap(disagreement, (message) =>
     message === undefined
@@ -69,15 +69,15 @@ const clock = Effect.flatMap(DatabaseClock, ({ disagreement }) =>
   ),
 )
 
-const look = Effect.andThen(write, clock)
+const check = Effect.andThen(write, clock)
 
-/** Done as soon as the process is ready. */
-export const becomesReady = Effect.retry(look, Schedule.spaced(ASK_AGAIN_MS))
+/** Waits until the process is ready. */
+export const becomesReady = Effect.retry(check, Schedule.spaced(RETRY_MS))
 
-/** Makes what tells how ready the process is; it looks once for all who ask within a second. */
+/** Makes the readiness check of a process; callers within one second share one check. */
 export const createReadiness = lastAnswer(
   AGE_MS,
-  Effect.match(look, {
+  Effect.match(check, {
     onSuccess: (): Readiness => ({ status: "ready" }),
     onFailure: (error): Readiness => (error._tag === "NotReady" ? error.readiness : { status: "database unreachable" }),
   }),

@@ -1,23 +1,23 @@
-/** A page as its response has it: as many of its objects as a response holds. */
+/** Renders a page: as many of its objects as fit into a response. */
 import { Effect } from "effect"
 import type { Json } from "../base/json.ts"
 import type { Page } from "./Endpoint.ts"
 import { listSuccess } from "./envelope.ts"
 
-/** Of rendered objects, what is expanded in them included. 100 usual objects are a tenth of it. */
+/** Limit of rendered objects, with expanded ones. 100 usual objects take a tenth of it. */
 export const MAX_PAGE_BYTES = 1_048_576
-/** Objects whose fields are expanded at a time: what is read for those that no longer fit is bounded by it. */
+/** Objects that are expanded together: it bounds the wasted reads for objects that no longer fit. */
 const EXPANDED_AT_ONCE = 20
 
 /**
- * Renders a page, its objects expanded by `expand`. The first object that would take it over {@link MAX_PAGE_BYTES} ends it, and
- * is the next page's; a page has one object at least.
+ * Renders a page, with its objects expanded by `expand`. The page ends before the first object that would exceed
+ * {@link MAX_PAGE_BYTES}; that object starts the next page. A page has at least one object.
  */
 export const renderPage = Effect.fnUntraced(function* <E, R>(
   { data, hasMore, limit, backwards = false, cursorOf = ({ id }) => id as string }: Page<Json>,
   expand: (objects: ReadonlyArray<Json>) => Effect.Effect<ReadonlyArray<Json>, E, R>,
 ) {
-  // From the cursor on: what does not fit lies farthest from it.
+  // In the order from the cursor: the objects that do not fit are the farthest from it.
   const objects = backwards ? data.toReversed() : data
   const texts: Array<string> = []
   let bytes = 0

@@ -1,20 +1,20 @@
-/** From a method and a path to an endpoint, within one environment. */
+/** Finds the endpoint of a method and a path, within one environment. */
 import type { Declaration } from "./Endpoint.ts"
 import { unescaped } from "./escapes.ts"
 
-/** What is routed to: anything that is declared as an endpoint. */
+/** A route's target: anything with an endpoint's declaration. */
 interface Declared {
   readonly declaration: Declaration
 }
 
 export interface Match<E> {
   readonly endpoint: E
-  /** The `:name` segments of the path, with their escapes read where they can be (decision A12 refuses others). */
+  /** The `:name` segments of the path, with valid escapes decoded (decision A12 refuses others). */
   readonly params: Readonly<Record<string, string>>
 }
 
 export interface Routes<E> {
-  /** The endpoint, or the methods that the path has instead (none: there is no such path). */
+  /** Returns the endpoint, or the other methods of the path (empty: there is no such path). */
   readonly find: (method: string, path: string) => Match<E> | { readonly allow: ReadonlyArray<string> }
 }
 
@@ -26,7 +26,7 @@ interface Route<E> {
 /** The segments of a path after its first slash. */
 const split = (path: string): ReadonlyArray<string> => path.slice(1).split("/")
 
-/** Routes that a path can be of: of its length, and with its first segment, which is literal in all of them. */
+/** The key of the routes that can match a path: its length and its first segment, which is literal in all routes. */
 const shapeOf = (segments: ReadonlyArray<string>): string => `${segments.length} ${segments[0]}`
 
 const PARAMETER = /:(\w+)/g
@@ -35,10 +35,10 @@ const PARAMETER = /:(\w+)/g
 export const pathParameters = (path: string): ReadonlyArray<string> =>
   [...path.matchAll(PARAMETER)].map(([, name]) => name!)
 
-/** A declared path as documents write it: `/customers/{id}`. */
+/** Writes a declared path as the documents do: `/customers/{id}`. */
 export const pathTemplate = (path: string): string => path.replaceAll(PARAMETER, "{$1}")
 
-/** The routes of the live or of the sandbox environment. Literal segments win over parameters. */
+/** Makes the routes of the live or the sandbox environment. Literal segments win over parameters. */
 export const createRoutes = <E extends Declared>(endpoints: ReadonlyArray<E>, livemode: boolean): Routes<E> => {
   const byShape = new Map<string, Array<Route<E>>>()
   for (const endpoint of endpoints) {

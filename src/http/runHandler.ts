@@ -1,4 +1,4 @@
-/** Runs an endpoint's handler as its tenant: in which transaction, what is stored for replays, what is counted. */
+/** Runs an endpoint's handler as its tenant: chooses its transaction, stores its response for replays, counts its writes. */
 import { Effect, Exit } from "effect"
 import type { Json } from "../base/json.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
@@ -22,34 +22,34 @@ export interface Reply {
   readonly status: number
   readonly body: string
   readonly headers?: Headers
-  /** Whether the work is committed and its response is not stored: who repeats the request finishes it. */
+  /** Whether the work is committed but its response is not stored: a repeated request finishes it. */
   readonly isUnfinished?: boolean
 }
 
-/** Who asks: whose key it is; or anybody, from an address. */
-export type Asker = KnownKey | { readonly kind: "anybody"; readonly address: string }
+/** The caller: a key, or a public caller's address. */
+export type Asker = KnownKey | { readonly kind: "public"; readonly address: string }
 
 export interface Run<R> {
   readonly endpoint: Endpoint<R>
   readonly request: Request<unknown, unknown>
   readonly asker: Asker
-  /** The claim of its idempotency key, where it has one. */
-  readonly held: Claim | undefined
+  /** The claim of its idempotency key, if it has one. */
+  readonly claim: Claim | undefined
   /** The fields to expand. */
   readonly fields: ReadonlyArray<string>
   readonly expanders: Expanders
 }
 
-/** Of whichever endpoint. */
-type AsTenant = Pick<Run<never>, "asker" | "request">
+/** A run of any endpoint. */
+type AnyRun = Pick<Run<never>, "asker" | "request">
 
 type Returned = Json | Page<Json>
 
-/** What an administrator does is about the account as a whole, which is kept with its live data. */
-const tenantInDatabase = ({ asker, request: { account_id, livemode } }: AsTenant): Tenant =>
+/** The tenant in the database. Administrators' requests are about the whole account, whose rows are with its live data. */
+const tenantInDatabase = ({ asker, request: { account_id, livemode } }: AnyRun): Tenant =>
   asker.kind === "administrator" ? { account_id, livemode: true } : { account_id, livemode }
 
-/** What the handler returned, as the response has it. */
+/** Renders the handler's result as a response. */
 const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
   const { status, list } = run.endpoint.declaration
   const expand = (objects: ReadonlyArray<Json>) => expandAll(run.request, objects, run.fields, run.expanders)
@@ -58,35 +58,35 @@ const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) 
 })
 
 /**
- * Renders what was returned, and stores the response where the request is claimed: as it is, and with nothing expanded, since a
- * repeated request may read less.
+ * Renders the handler's result, and for a claimed request also the response to store: with and without its expansions, since a repeated
+ * request may expand less.
  */
 const reply = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
   const response = yield* render(run, returned)
-  if (run.held !== undefined) {
+  if (run.claim !== undefined) {
     const { fields } = run
     const plain = fields.length === 0 ? response : yield* render({ ...run, fields: [] }, returned)
     const expanded = fields.length === 0 ? null : { fields, body: response.body }
     const id = "id" in returned && typeof returned.id === "string" ? returned.id : null
-    return { response, stored: [run.held, { ...plain, expanded, id }] as const }
+    return { response, stored: [run.claim, { ...plain, expanded, id }] as const }
   }
   return { response, stored: undefined }
 })
 
-/** The same in the running transaction. */
+/** Renders the handler's result and stores the response in the running transaction. */
 const replyAndStore = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
   const { response, stored } = yield* reply(run, returned)
   if (stored !== undefined) store(yield* unitOfWork, run.request, [stored])
   return response
 })
 
-/** Whether both ask to expand the same, in whatever order. */
+/** Whether both expand the same fields, in any order. */
 const isSame = (some: ReadonlyArray<string>, others: ReadonlyArray<string>): boolean =>
   some.length === others.length && some.every((field) => others.includes(field))
 
 /**
- * A stored response for a key that asks again, byte for byte: as it was, where it asks to expand the same, or nothing. What else it asks
- * to expand shows the objects as they are now, in the object as it was then.
+ * Returns the stored response to a repeated request, byte for byte if it expands the same fields or none. Other expansions show the objects
+ * as they are now, within the object as it was then.
  */
 export const replay = Effect.fnUntraced(function* (
   tenant: Tenant,
@@ -114,23 +114,23 @@ const writing = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
 const reading = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
   Effect.flatMap(TenantDatabase, (database) => database.reading(tenantInDatabase(run), work))
 
-/** Counts live writes of one tenant; returns what makes the headers of each, in their order, once that is committed. */
-const count = Effect.fnUntraced(function* (runs: ReadonlyArray<AsTenant>) {
+/** Counts live writes of one tenant; returns a function that makes the headers of each, in their order, after the commit. */
+const count = Effect.fnUntraced(function* (runs: ReadonlyArray<AnyRun>) {
   const [first] = runs
   if (first === undefined || !first.request.livemode || first.asker.kind !== "account")
     return (): ReadonlyArray<Headers> => runs.map(() => ({}))
   return yield* (yield* Metering).count(first.asker, runs.length)
 })
 
-/** What is read, as the response has it. A page whose newest objects may have older ones come in behind them is read once these are there. */
+/** Runs a read. A page after which older objects may still appear is read again after the current writers have committed. */
 const runRead = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Read<R>) {
   const read = handler.run(run.request)
-  const whole = (returned: Returned) => Effect.map(render(run, returned), (reply): Reply | MayHaveGaps => reply)
+  const renderWhole = (returned: Returned) => Effect.map(render(run, returned), (reply): Reply | MayHaveGaps => reply)
   const first = yield* reading(
     run,
     Effect.flatMap(read, (returned) => {
-      const found = mayHaveGaps(returned)
-      return found === undefined ? whole(returned) : Effect.succeed(found)
+      const liveTail = mayHaveGaps(returned)
+      return liveTail === undefined ? renderWhole(returned) : Effect.succeed(liveTail)
     }),
   )
   if ("status" in first) return first
@@ -146,8 +146,8 @@ type Read<R> = Kind<R, "read">
 type Counted<A> = A & { readonly headers: () => Headers }
 
 /**
- * Decides requests of one tenant in the running transaction. `finish` does what is left of those that succeed, on whose success the whole
- * batch depends; then they are counted.
+ * Decides requests of one tenant in the running transaction. `finish` does the rest for requests that succeed; if it fails, the whole batch
+ * fails. Then these requests are counted.
  */
 const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
   runs: ReadonlyArray<Run<R>>,
@@ -163,16 +163,16 @@ const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
   })
   const finished = yield* finish(succeeded)
   const headers = yield* count(succeeded.map(({ run }) => run))
-  let place = 0
+  let next = 0
   return decided.map(
     Exit.map((): Counted<B> => {
-      const at = place++
+      const at = next++
       return { ...finished[at]!, headers: () => headers()[at]! }
     }),
   )
 })
 
-/** Runs requests in a transaction: with the others that arrive with it where the handler allows that, else alone. */
+/** Runs a request in a transaction: in a batch if the handler has a `lockKey`, else alone. */
 const inTransaction = <R, A, R2>(
   run: Run<R>,
   lockKey: ((request: Request<unknown, unknown>) => string) | undefined,
@@ -220,30 +220,30 @@ const begin = <R>(run: Run<R>, handler: Kind<R, "two-phase">) =>
         runs.map(({ request }) => request),
       ),
       Effect.fnUntraced(function* (succeeded) {
-        // What requests have begun is noted, so that another try finishes it.
+        // The objects of the first phase are recorded, so that another try finishes them.
         noteResources(
           yield* unitOfWork,
           tenant,
-          succeeded.flatMap(({ run: { held }, done }) => (held === undefined ? [] : [[held, done.id] as const])),
+          succeeded.flatMap(({ run: { claim }, done }) => (claim === undefined ? [] : [[claim, done.id] as const])),
         )
         return succeeded.map(({ done }) => done)
       }),
     ),
   )
 
-/** Finishes what an earlier try has committed a part of: a failure that passes does not say that nothing was done. */
+/** Finishes the work that an earlier try has partly committed: a temporary failure does not mean that nothing was done. */
 const finishStarted = <A, R>(work: Effect.Effect<A, Failure, R>) =>
   Effect.catchCause(work, (cause) => {
     const { refusal, unexpected } = refusalOf(cause)
-    const passes = refusal.status === 503 || refusal.code === "lock_timeout"
-    return passes && !unexpected ? Effect.fail(OUTCOME_UNKNOWN) : Effect.failCause(cause)
+    const isTemporary = refusal.status === 503 || refusal.code === "lock_timeout"
+    return isTemporary && !unexpected ? Effect.fail(OUTCOME_UNKNOWN) : Effect.failCause(cause)
   })
 
 const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "two-phase">) {
-  const { request, held, fields } = run
+  const { request, claim, fields } = run
   const respond = (id: string, returned?: Returned) => {
     const found = returned === undefined ? handler.reply(request, id) : Effect.succeed(returned)
-    if (held !== undefined)
+    if (claim !== undefined)
       return Effect.mapError(
         writing(
           run,
@@ -252,25 +252,25 @@ const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R
         orInProgress,
       )
     const work = Effect.flatMap(found, (one) => render(run, one))
-    // An object that is known and shows no other one takes no query.
+    // An object in memory without expansions needs no query.
     return returned !== undefined && fields.length === 0 ? work : reading(run, work)
   }
-  if (held?.resourceId != null) {
-    const id = held.resourceId
+  if (claim?.resourceId != null) {
+    const id = claim.resourceId
     return yield* finishStarted(Effect.andThen(handler.finish(request, id), respond(id)))
   }
-  // A write that charges is counted before it does: one that cannot be counted takes no money.
+  // A write that charges is counted before the charge: if it cannot be counted, no money is taken.
   const { id, made, after, headers } = yield* begin(run, handler)
-  let known: Returned | undefined
+  let result: Returned | undefined
   const finished = Effect.gen(function* () {
-    known = yield* after
-    const response: Reply = yield* respond(id, known)
+    result = yield* after
+    const response: Reply = yield* respond(id, result)
     return response
   })
-  // As far as it is known, with nothing expanded.
+  // The newest state in memory, without expansions.
   const unfinished = (): Reply => ({
     status: run.endpoint.declaration.status,
-    body: success((known ?? made()) as Json),
+    body: success((result ?? made()) as Json),
     isUnfinished: true,
   })
   return { ...(yield* orMade(finished, unfinished)), headers: headers() }

@@ -1,4 +1,4 @@
-/** The program that responds to every request: health, documents, public routes, and the API itself (pipeline.ts). */
+/** The app that responds to every request: health, documents, public routes, and the API itself (pipeline.ts). */
 import type { IncomingMessage, ServerResponse } from "node:http"
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { type Cause, Effect, Option, Tracer } from "effect"
@@ -28,33 +28,33 @@ import { createReadiness, type Readiness } from "./readiness.ts"
 import { createRoutes } from "./routes.ts"
 import { addressOf, environment, hostOf, isFromTrustedProxy, isSecure } from "./transport.ts"
 
-/** `R` and `P` are the services that endpoints and public routes take. */
+/** The options of an app. `R`, `P`: the services that endpoints and public routes need. */
 export interface ServerOptions<R, P> extends Described {
   readonly endpoints: ReadonlyArray<Endpoint<R>>
   readonly publicRoutes: ReadonlyArray<PublicRoute<P>>
   readonly expanders: Expanders
   readonly transport: Transport
   readonly rateLimits: RateLimits
-  /** Requests of one account and environment under way at once. */
+  /** Limit of requests of one account and environment under way. */
   readonly inFlight: number
   /** Origin in `doc_url`, without a trailing slash. */
   readonly origin: string
-  /** Of the demo account, in development: the start page shows it. */
+  /** The key of the demo account, in development: the start page shows it. */
   readonly demoKey: string | undefined
 }
 
-/** Only the path and the query of a request's URL count. */
+/** A base for parsing: only the path and the query of a request's URL are used. */
 const BASE = "http://localhost"
 
 /**
- * What a request asks for: a path, or a whole address, as proxies name it. A path is one however it begins: `//sandbox/v1` names no
- * host. What is no address is a path that nothing has.
+ * Parses the target of a request: a path, or an absolute URL from a proxy. A target that starts with `/` is a path: `//sandbox/v1`
+ * names no host. An invalid target becomes a path that does not exist.
  */
 const urlOf = (target: string): URL =>
   (target.startsWith("/") ? URL.parse(`${BASE}${target}`) : URL.parse(target, BASE)) ??
   new URL(`${BASE}/${encodeURIComponent(target)}`)
 
-/** Asked by machines, as often as they like. */
+/** Paths for machines, without a rate limit. */
 const HEALTH = "/healthz"
 const READINESS = "/readyz"
 
@@ -63,7 +63,7 @@ type Response = HttpServerResponse.HttpServerResponse
 const readinessResponse = (readiness: Readiness, requestId: string): Response =>
   json(readiness.status === "ready" ? 200 : 503, JSON.stringify(readiness), requestId)
 
-/** Health, or something to read. */
+/** Serves health or a document. */
 const serveDocument = Effect.fnUntraced(function* (
   document: Document,
   call: Call,
@@ -84,16 +84,16 @@ const serveDocument = Effect.fnUntraced(function* (
 
 const publicResponse = (
   { status = 200, body, contentType, fileName, headers = {} }: PublicResponse,
-  noted: Call["headers"],
+  callHeaders: Call["headers"],
   requestId: string,
 ): Response => {
   const named = fileName === undefined ? {} : { "content-disposition": `inline; filename="${fileName}"` }
   const safe = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" }
-  const all = { ...noted, ...named, ...safe, ...headers, "x-request-id": requestId }
+  const all = { ...callHeaders, ...named, ...safe, ...headers, "x-request-id": requestId }
   return HttpServerResponse.uint8Array(body, { status, contentType, headers: all })
 }
 
-/** A page, or a callback. One that is signed comes as often as its sender likes; one that is not costs its address. */
+/** Serves a page or a callback. A valid signed callback has no rate limit; one with an invalid signature counts for its address. */
 const servePublic = Effect.fnUntraced(function* <R>(
   { respond, parts, allow, limited }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
   call: Call,
@@ -116,7 +116,7 @@ const servePublic = Effect.fnUntraced(function* <R>(
   return publicResponse(response, call.headers, requestId)
 })
 
-/** The response to a request that failed; what nobody could act on is logged. */
+/** Makes the response to a failed request; logs an unexpected failure. */
 const refuse = Effect.fnUntraced(function* (
   cause: Cause.Cause<Failure>,
   { node, url, route, key, headers, refused }: Call,
@@ -133,30 +133,30 @@ const refuse = Effect.fnUntraced(function* (
     })
   }
   const metering = yield* Metering
-  const standing = isWrite(node) && key !== undefined ? yield* metering.standing(key) : {}
+  const usageHeaders = isWrite(node) && key !== undefined ? yield* metering.standing(key) : {}
   const shown = refused({ refusal, requestId, headers: node.headers, path: url.pathname })
   const response =
     shown === undefined
-      ? failure(refusal, requestId, origin, { ...headers, ...standing })
+      ? failure(refusal, requestId, origin, { ...headers, ...usageHeaders })
       : publicResponse(shown, headers, requestId)
-  // What is left of a refused body is not read, nor what follows a head that is wrong.
+  // The rest of a refused body is not read, and neither are the bytes after a malformed head.
   return node.isPaused() || endsConnection(refusal)
     ? HttpServerResponse.setHeader(response, "connection", "close")
     : response
 })
 
-/** What a request took is given back once its response is written, or its connection is gone. */
-const giveBack = ({ ends }: Call, response: ServerResponse): void => {
-  const all = () => {
+/** Releases a request's limits after its response is written, or its connection is closed. */
+const releaseLimits = ({ ends }: Call, response: ServerResponse): void => {
+  const release = () => {
     for (const end of ends.splice(0)) end()
   }
-  if (response.closed) all()
-  else response.once("close", all)
+  if (response.closed) release()
+  else response.once("close", release)
 }
 
 /**
- * A span for each request that somebody collects. It names the route as it is declared, never the path or the query, which
- * may hold tokens and addresses; whose trace it belongs to, only our own proxy may say.
+ * Adds a span to each request if traces are collected. The span names the declared route, never the path or the query, which may
+ * contain tokens and addresses. Only our own proxy may set the parent trace.
  */
 const traced = <E, R>(call: Call, transport: Transport, responding: Effect.Effect<Response, E, R>) =>
   Effect.flatMap(Tracer.Tracer, (tracer) => {
@@ -178,7 +178,7 @@ const traced = <E, R>(call: Call, transport: Transport, responding: Effect.Effec
     })
   })
 
-/** The program that responds to every request. */
+/** Makes the app that responds to every request. */
 export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptions<R, P>) {
   const { transport, origin, endpoints, publicRoutes } = options
   const limits = createLimits(options.rateLimits, options.inFlight)
@@ -188,38 +188,38 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   const readiness = yield* createReadiness
   const clock = yield* DatabaseClock
 
-  /** What a browser asks before a page of another origin may call; undefined: it is no such question. */
-  const asksBefore = (call: Call) => {
+  /** Returns the access of the endpoint that a browser's preflight request is about; undefined if the request is not one. */
+  const preflightAccess = (call: Call) => {
     const { node, url } = call
     const place = environment(hostOf(call), url.pathname, transport)
     if (node.method !== "OPTIONS" || node.headers.origin === undefined || place === undefined) return undefined
-    // What pages of other origins may call is the same in both environments.
+    // Pages of other origins may call the same endpoints in both environments.
     const match = sandboxRoutes.find(node.headers["access-control-request-method"] ?? "GET", place.path)
     const access = "endpoint" in match ? match.endpoint.declaration.access : undefined
     return access === "publishable" || access === "public" ? access : undefined
   }
 
-  /** Whether a browser asks without a key, at an address where a key is needed or nothing is. */
-  const isPerson = (call: Call): boolean =>
+  /** Whether a request has no key, at a path that needs one or does not exist. */
+  const lacksKey = (call: Call): boolean =>
     call.node.headers.authorization === undefined && !isOpen(environment(hostOf(call), call.url.pathname, transport))
 
-  /** That there is no page, whatever the address has for those with a key (decision A13). */
+  /** Refuses with `route_missing`, even if the path exists for callers with a key (decision A13). */
   const showNothing = Effect.fnUntraced(function* (call: Call) {
     yield* requireHttps(call.node, transport)
     yield* limits.take(call, "public", addressOf(call.node, transport))
     return yield* routeMissing(call, [])
   })
 
-  /** What responds to a request: the first of these that it is for. */
+  /** Responds to a request by the first of these that matches it. */
   const dispatch = Effect.fnUntraced(function* (call: Call, requestId: string) {
     const { node, url } = call
     if (url.pathname === READINESS) {
       call.route = READINESS
       return isWrite(node) ? yield* routeMissing(call, ["GET"]) : readinessResponse(yield* readiness, requestId)
     }
-    const asked = isSecure(node, transport) ? asksBefore(call) : undefined
-    if (asked !== undefined) {
-      const headers = { ...preflight(asked, node.headers.origin!), "x-request-id": requestId }
+    const access = isSecure(node, transport) ? preflightAccess(call) : undefined
+    if (access !== undefined) {
+      const headers = { ...preflight(access, node.headers.origin!), "x-request-id": requestId }
       return HttpServerResponse.empty({ status: 204, headers })
     }
     const document = documents.get(url.pathname)
@@ -228,9 +228,9 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     if (found !== undefined) [call.route, call.refused] = [found.route, found.refused]
     else if (isBrowser(node.headers)) {
       call.refused = missingPage
-      if (isPerson(call)) return yield* showNothing(call)
+      if (lacksKey(call)) return yield* showNothing(call)
     }
-    // Before anything that a request could do: a refusal by the clock means that nothing was done (decision D10).
+    // This is the first step: a refusal because of the clock means that nothing was done (decision D10).
     yield* clock.agrees
     if (found !== undefined) return yield* servePublic(found, call, transport, limits, requestId)
     const { status, body, headers } = yield* respond(call)
@@ -247,11 +247,11 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     const fault = headFault(node)
     const dispatching = fault === undefined ? dispatch(call, requestId) : Effect.fail(fault)
     const dispatched = Effect.provideService(dispatching, ArrivedAt, startedAt)
-    // A caller that hangs up does not leave half a request: what is begun is finished.
+    // A write that has started is finished even if the caller closes the connection.
     const responding = (isWrite(node) ? Effect.uninterruptible(dispatched) : dispatched).pipe(
       Effect.catchCause((cause) => refuse(cause, call, origin, requestId)),
       Effect.onExit(() => {
-        giveBack(call, NodeHttpServerRequest.toServerResponse(received) as ServerResponse)
+        releaseLimits(call, NodeHttpServerRequest.toServerResponse(received) as ServerResponse)
         return Effect.void
       }),
     )

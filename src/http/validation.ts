@@ -1,4 +1,4 @@
-/** From untrusted values to typed ones: the first offending parameter, by its path, with what it must be (decision A5). */
+/** Decodes untrusted values to typed ones. A refusal names the first wrong parameter, by its path, and what it must be (decision A5). */
 import { Effect, Result, Schema, SchemaAST, type SchemaIssue } from "effect"
 import { type Problem, problem } from "../base/problem.ts"
 import type { Declaration } from "./Endpoint.ts"
@@ -8,11 +8,11 @@ type Path = ReadonlyArray<PropertyKey>
 interface Fault {
   readonly path: Path
   readonly kind: "missing" | "unknown" | "invalid"
-  /** What the value must be, where the check that failed says more than the description. */
+  /** What the value must be, if the failed check says more than the description. */
   readonly must?: string | undefined
 }
 
-/** The faults of an issue tree. A union that no member fits is one fault: its members' reasons would contradict each other. */
+/** Returns the faults of an issue tree. A union without a matching member is one fault: its members' reasons would contradict each other. */
 const faults = (issue: SchemaIssue.Issue, path: Path): ReadonlyArray<Fault> => {
   switch (issue._tag) {
     case "Pointer":
@@ -39,14 +39,14 @@ const faults = (issue: SchemaIssue.Issue, path: Path): ReadonlyArray<Fault> => {
   }
 }
 
-/** `retry_logic.max_attempts`, `enabled_events[2]`, `metadata[color]`. */
+/** Formats a path: `retry_logic.max_attempts`, `enabled_events[2]`, `metadata[color]`. */
 const paramName = (path: Path): string =>
   path.reduce<string>((name, part, index) => {
     if (index === 0) return String(part)
     return typeof part === "number" || path[0] === "metadata" ? `${name}[${String(part)}]` : `${name}.${String(part)}`
   }, "")
 
-/** The deepest description on the way down `path`: what the value there must be. */
+/** Returns the deepest description on `path`: it says what the value there must be. */
 const description = (ast: SchemaAST.AST, path: Path): string | undefined => {
   const members = ast._tag === "Union" ? ast.types : [ast]
   const own =
@@ -66,7 +66,7 @@ const description = (ast: SchemaAST.AST, path: Path): string | undefined => {
   return own
 }
 
-/** Faults by the keys that lead to them. */
+/** A tree of faults by the keys of their paths. */
 interface Branch {
   fault: Fault | undefined
   readonly inner: Map<PropertyKey, Branch>
@@ -91,11 +91,11 @@ const tree = (all: ReadonlyArray<Fault>): Branch => {
 const keysOf = (value: unknown): ReadonlyArray<PropertyKey> =>
   Array.isArray(value) ? [...value.keys()] : typeof value === "object" && value !== null ? Object.keys(value) : []
 
-/** The first fault in the order of the document, each of whose keys is looked at once at most. */
+/** Returns the first fault in the order of the document. It visits each key once at most. */
 const firstIn = ({ fault, inner }: Branch, document: unknown): Fault | undefined => {
   if (fault !== undefined || inner.size === 0) return fault
   const key = keysOf(document).find((name) => inner.has(name))
-  // What is faulty is there to be found: otherwise any fault is as good as another.
+  // A faulty key is usually in the document. If it is not, any fault is as good as another.
   const [next, value] =
     key === undefined
       ? [inner.values().next().value!, undefined]
@@ -123,17 +123,17 @@ const toProblem = (fault: Fault, ast: SchemaAST.AST): Problem => {
   }
 }
 
-/** What was decoded, with its keys in the order of the document: what is checked of it later goes by that too. */
+/** Puts the keys of a decoded value in the order of the document: later checks follow it too. */
 const inOrder = <A>(decoded: A, document: unknown): A => {
   if (typeof decoded !== "object" || decoded === null) return decoded
-  const given = keysOf(document).filter((name) => name in decoded)
-  return Object.assign(Object.fromEntries(given.map((name) => [name, undefined])), decoded)
+  const names = keysOf(document).filter((name) => name in decoded)
+  return Object.assign(Object.fromEntries(names.map((name) => [name, undefined])), decoded)
 }
 
 /**
- * What becomes of a document: its parameters that come before the first fault, in its order; then the whole, or that fault. Where
- * nothing that is there is wrong, what may be missing besides and would be named first: the schema's parameters before the one that is
- * missing, in its order.
+ * The result of validation. `right`: the document's parameters before the first fault, in its order. `decoded`: the whole document,
+ * or that fault. `before`: if no present parameter is wrong but one is missing, the schema's parameters before it, in the schema's
+ * order, since a handler may miss one of these first.
  */
 export interface Judged<A> {
   readonly right: ReadonlyArray<string>
@@ -147,7 +147,7 @@ type Judge = (value: unknown) => Judged<unknown>
 const propertiesOf = (ast: SchemaAST.AST): ReadonlyArray<string> =>
   ast._tag === "Objects" ? ast.propertySignatures.map(({ name }) => String(name)) : []
 
-/** Judges by `schema`. */
+/** Makes the validation by `schema`. */
 const judge = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Judged<A>) => {
   const decode = Schema.decodeUnknownResult(schema as Schema.Codec<A, unknown, never, never>, {
     errors: "all",
@@ -174,7 +174,7 @@ const judge = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Judged
 
 const judges = new WeakMap<Declaration, { readonly body: Judge; readonly query: Judge }>()
 
-/** Where nothing is taken, the first thing that is given is unknown (decision A4). */
+/** Validates for an endpoint without parameters: the first one is unknown (decision A4). */
 const nothing = (value: unknown): Judged<unknown> => {
   const [name] = Object.keys(value as object)
   const decoded =
@@ -184,7 +184,7 @@ const nothing = (value: unknown): Judged<unknown> => {
   return { right: [], before: [], decoded }
 }
 
-/** What judges an endpoint's body and query, made once. */
+/** Returns the validations of an endpoint's body and query, made once. */
 export const judgesOf = (declaration: Declaration) => {
   let found = judges.get(declaration)
   if (found === undefined) {

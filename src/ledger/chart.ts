@@ -1,4 +1,4 @@
-/** The chart of accounts, as the migrations have it. */
+/** The chart of accounts: the same as in the migrations. */
 export const LEDGER_ACCOUNTS = {
   clearing: "asset",
   receivable: "asset",
@@ -21,5 +21,5 @@ export const LEDGER_ACCOUNTS = {
 
 export type LedgerAccount = keyof typeof LEDGER_ACCOUNTS
 
-/** The account under which the service keeps its own books; it is no merchant. */
+/** The account of the service's own books. It is not a merchant. */
 export const OWN_ACCOUNT = "acct_service"

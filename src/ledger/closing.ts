@@ -1,6 +1,6 @@
 /**
- * Closing months: nothing more is dated into a closed one, the database refuses it; what happens in it later is a correction in
- * the first open day's books (ledger.ts). What closed months come to is kept, so that nobody sums years again.
+ * Closes months and opens them again. The database refuses entries dated into a closed month. A later fact of that month becomes a
+ * correction on the first open day (ledger.ts). Sums of closed months are stored, so that years are not summed again.
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,16 +13,16 @@ import { withFullScans } from "../postgres/fullScan.ts"
 import { isLockTimeout, setLockTimeout } from "../postgres/lockWait.ts"
 import { recogniseThrough } from "./recognition.ts"
 
-/** A closing waits for those that post, and they for it: a moment at a time. */
+/** Lock timeout of a closing: it and running postings wait for each other only a moment at a time. */
 const WAIT_MS = 200
 const TRIES = 150
 const AGAIN_MS = 20
 
-/** What was done, and which months are closed. */
+/** The state of the books: closed months, and past closings. */
 export interface BooksState {
   /** `YYYY-MM`; null: no month is closed. */
   readonly closed_through: string | null
-  /** The first day that is open, `YYYY-MM-DD`; null: every day is. */
+  /** The first open day, `YYYY-MM-DD`; null: every day is open. */
   readonly open_from: string | null
   readonly closings: ReadonlyArray<{
     readonly action: "close" | "reopen"
@@ -32,7 +32,7 @@ export interface BooksState {
   }>
 }
 
-/** Closings that are shown, the newest. */
+/** The newest closings that are shown. */
 const MAX_SHOWN = 50
 
 export const booksState = Effect.gen(function* () {
@@ -49,16 +49,16 @@ export const booksState = Effect.gen(function* () {
   } satisfies BooksState
 })
 
-/** Does `work` in a transaction in which nobody posts; what waits for it waits for a moment. */
-const alone = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
+/** Runs `work` in a transaction during which no other transaction posts. Waits for locks in short tries, so that postings wait briefly. */
+const withoutPostings = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const held = Effect.gen(function* () {
+    const locked = Effect.gen(function* () {
       yield* setLockTimeout(WAIT_MS)
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 0)`
       return yield* work
     })
-    return yield* sql.withTransaction(held).pipe(
+    return yield* sql.withTransaction(locked).pipe(
       Effect.retry({
         while: (error) => isLockTimeout(error),
         schedule: Schedule.spaced(AGAIN_MS),
@@ -67,15 +67,15 @@ const alone = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
     )
   })
 
-/** The months that are closed and not summed yet are summed. */
+/** Stores the sums of closed months that have none yet. */
 const sumClosed = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   yield* sql.withTransaction(
     Effect.gen(function* () {
-      // It reads everything that was posted since the last time, once.
+      // Reads all lines since the last summed month, once.
       yield* withFullScans
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 1)`
-      // Somebody may have opened one again meanwhile.
+      // A month may have been opened again meanwhile.
       const { closed_through } = yield* booksState
       if (closed_through === null) return
       const first = `${closed_through}-01`
@@ -96,29 +96,29 @@ const sumClosed = Effect.gen(function* () {
   )
 })
 
-/** A month, `YYYY-MM`, as the days that it has, since the epoch: from the first to the last. */
+/** Returns the first and the last day of a month `YYYY-MM`, as days since the epoch. */
 const daysOf = (month: string): readonly [first: number, last: number] => {
   const [year, number] = month.split("-").map(Number) as [number, number]
   return [dayOf(Date.UTC(year, number - 1, 1)), dayOf(Date.UTC(year, number, 1)) - 1]
 }
 
-/** A breach or an exception that keeps a month from being closed (decision Q10). */
+/** A breach or an exception that prevents a month from closing (decision Q10). */
 export interface Open {
-  /** `YYYY-MM`; null: it belongs to no month, and so possibly to this one. */
+  /** `YYYY-MM`; null: the month is unknown, so it may be this one. */
   readonly month: string | null
   readonly kind: string
   readonly account: string
   readonly problem: string
 }
 
-/** Problems that are read; a refusal names the first of them. */
+/** Problems that are read. A refusal names the first. */
 const MAX_OPEN = 100
 
-/** The months that closing through `month` closes: from the first that is open to that one, as their first days. */
+/** The SQL condition on `month` (a first day) of the months that this closing closes: from the first open month to `month`. */
 const monthsToClose = (sql: SqlClient.SqlClient, { open_from }: Pick<BooksState, "open_from">, month: string) =>
   sql`month >= coalesce(${open_from}::date, '-infinity') AND month <= ${`${month}-01`}::date`
 
-/** What is open in these months, of all accounts that live here, the earliest first. */
+/** Reads the open problems of these months, of all accounts of this cell, the earliest first. */
 const readOpen = Effect.fnUntraced(function* (months: Fragment) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(
@@ -131,7 +131,7 @@ const readOpen = Effect.fnUntraced(function* (months: Fragment) {
   )
 })
 
-/** The same of suspense alone: of all that can be open it is what comes into a month that is over. */
+/** Reads only the suspense of these months: the only problem that can still appear in a past month. */
 const readSuspense = Effect.fnUntraced(function* (months: Fragment) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<Open>`
@@ -140,10 +140,10 @@ const readSuspense = Effect.fnUntraced(function* (months: Fragment) {
 })
 
 /**
- * Closes the months up to `month`, once all revenue of theirs is recognised; `missed` are the accounts whose is not. Where a breach or an
- * exception is open in them, it closes only for a reason to `accept` that, which is kept; without one it returns what is `open`. Does
- * nothing while accounts move, and returns some of those: sums that are made of them here would be missing there. Closing what is closed
- * changes nothing.
+ * Closes the months up to `month`, once all their revenue is recognised; `missed` are the accounts with revenue that is not. If a breach or
+ * an exception is open in these months, it closes them only with a reason in `accept`, which is stored; without one it returns the `open`
+ * problems. Does nothing while accounts move, and returns some of those: sums made here would be missing in the other cell. Closing a
+ * closed month changes nothing.
  */
 export const closeThrough = Effect.fn("ledger.close")(function* (month: string, accept?: string) {
   const sql = yield* SqlClient.SqlClient
@@ -151,38 +151,38 @@ export const closeThrough = Effect.fn("ledger.close")(function* (month: string, 
   if (moving.length > 0) return { moving }
   const [, last] = daysOf(month)
   const missed = yield* recogniseThrough(Math.min(last, dayOf(currentTime()) - 1))
-  // Sandboxes are nobody's books: what is recognised there later is a correction.
+  // Sandbox books do not count: revenue that is recognised there later is a correction.
   const live = missed.filter(({ livemode }) => livemode)
   if (live.length > 0) return { missed: live.map(({ account_id }) => account_id) }
-  const before = yield* booksState
-  const isClosed = before.closed_through !== null && before.closed_through >= month
-  const months = monthsToClose(sql, before, month)
+  const state = yield* booksState
+  const isClosed = state.closed_through !== null && state.closed_through >= month
+  const months = monthsToClose(sql, state, month)
   const isChecked = accept === undefined && !isClosed
   const found = isChecked ? yield* readOpen(months) : []
   if (found.length > 0) return { open: found }
   const close = Effect.gen(function* () {
-    // A settlement may have been read since then.
-    const since = isChecked ? yield* readSuspense(months) : []
-    if (since.length === 0)
+    // A settlement may have been imported since that check.
+    const suspense = isChecked ? yield* readSuspense(months) : []
+    if (suspense.length === 0)
       yield* sql`
         INSERT INTO ledger_closing (action, month, through, reason)
         SELECT 'close', ${`${month}-01`}::date, (${`${month}-01`}::date + interval '1 month')::date - 1, ${accept ?? null}::text
         WHERE ledger_open_from() <= (${`${month}-01`}::date + interval '1 month')::date - 1`
-    return since
+    return suspense
   })
-  const open = yield* alone(close)
+  const open = yield* withoutPostings(close)
   if (open.length > 0) return { open }
   yield* sumClosed
   return yield* booksState
 })
 
-/** Opens a closed month again, and those after it; undefined where it is not closed. As closing, it does nothing while accounts move. */
+/** Opens a closed month and those after it again; undefined if it is not closed. Like a closing, it does nothing while accounts move. */
 export const reopen = Effect.fn("ledger.reopen")(function* (month: string, reason: string) {
   const sql = yield* SqlClient.SqlClient
   const moving = yield* readMoving(["opened"])
   if (moving.length > 0) return { moving }
   const first = `${month}-01`
-  const opened = yield* alone(
+  const opened = yield* withoutPostings(
     Effect.gen(function* () {
       const rows = yield* sql`
         INSERT INTO ledger_closing (action, month, through, reason)
@@ -191,7 +191,7 @@ export const reopen = Effect.fn("ledger.reopen")(function* (month: string, reaso
       if (rows.length === 0) return false
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 1)`
       yield* sql`DELETE FROM ledger_total WHERE month >= ${first}::date`
-      // The months before stay summed, whether or not they were closed one by one here: accounts bring theirs from other cells.
+      // Earlier months keep their sums even if they were not closed here one by one: moved accounts bring sums from other cells.
       yield* sql`
         WITH opened AS (DELETE FROM ledger_totalled WHERE month >= ${first}::date RETURNING month)
         INSERT INTO ledger_totalled (month)

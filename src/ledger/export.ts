@@ -1,4 +1,4 @@
-/** The books for other programs: hledger, CSV, and the journal imports of accounting packages. Pure; rows in, text out. */
+/** Formats the books for other programs: hledger, CSV, and the journal imports of accounting packages. Pure: rows in, text out. */
 import { inNaira } from "../base/money.ts"
 import type { ExportedLine, Writer } from "./exported.ts"
 import { hledger } from "./hledger.ts"
@@ -22,7 +22,7 @@ const monthFirst = ({ effective_on }: ExportedLine): string => {
 const memo = ({ event, detail, customer_id, charge_id, plan_id }: ExportedLine): string =>
   [event, detail, customer_id, charge_id, plan_id].filter((part) => part !== null).join(" ")
 
-/** An account's name where a colon would make it another's part: `Deferred revenue`. */
+/** Returns an account's name for programs that read a colon as a sub-account: `Deferred revenue`. */
 const titleOf = ({ ledger_account }: ExportedLine): string =>
   ledger_account[0]!.toUpperCase() + ledger_account.slice(1).replaceAll("_", " ")
 
@@ -34,7 +34,7 @@ const ALL: ReadonlyArray<Column> = [
   ...(["subscription_id", "charge_id", "plan_id", "occurred_on", "corrects", "reason"] as const).map(field),
 ]
 
-/** Sage 50's audit trail import: a journal is its debits (JD) and credits (JC). Nominal codes are ours: create them, or map them. */
+/** Sage 50's audit trail import: a journal has debits (JD) and credits (JC). Nominal codes are our account names: create or map them. */
 const SAGE: ReadonlyArray<Column> = [
   ["Type", ({ amount_kobo }) => (amount_kobo > 0 ? "JD" : "JC")],
   ["Account Reference", () => ""],
@@ -77,9 +77,9 @@ const ZOHO: ReadonlyArray<Column> = [
 ]
 
 interface Format {
-  /** `names`: of the merchants, by account. */
+  /** `names`: merchants' names by account. */
   readonly open: (names: ReadonlyMap<string, string>) => Writer
-  /** Whether it is one company's: of one account and environment. */
+  /** Whether a file has the books of one account and environment only. */
   readonly isOfOne: boolean
 }
 

@@ -1,6 +1,6 @@
-/** What an export is made of: lines of the books in, text out. */
+/** Types of an export: the lines of the books that it reads, and the writer of its text. */
 
-/** A line with its entry. */
+/** A ledger line with its entry. */
 export interface ExportedLine {
   readonly account_id: string
   readonly livemode: boolean
@@ -24,7 +24,7 @@ export interface ExportedLine {
   readonly reason: string | null
 }
 
-/** Writes a text in one format: what stands before everything, then batches of whole entries. */
+/** A writer of one format: first the head, then batches of whole entries. */
 export interface Writer {
   readonly head: string
   readonly body: (lines: ReadonlyArray<ExportedLine>) => string

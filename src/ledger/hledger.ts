@@ -1,19 +1,19 @@
-/** The books as a journal of hledger (hledger.org): a transaction for each entry, every account declared before it is used. Pure. */
+/** Writes the books as an hledger journal (hledger.org): one transaction for each entry, every account declared before its use. Pure. */
 import { CURRENCY, inNaira } from "../base/money.ts"
 import type { LedgerAccount } from "./chart.ts"
 import type { ExportedLine, Writer } from "./exported.ts"
 
-/** hledger's top-level accounts by kind, and the types by which it makes reports. */
+/** hledger's top-level account and report type of each kind of account. */
 const ROOTS: Readonly<Record<string, readonly [root: string, type: string]>> = {
   asset: ["assets", "A"],
   liability: ["liabilities", "L"],
   revenue: ["revenues", "R"],
   expense: ["expenses", "X"],
 }
-/** Money that can be spent. */
+/** The account that hledger reports as cash. */
 const CASH: LedgerAccount = "bank"
 
-/** Ledger accounts whose detail is a tag: there are too many of them for accounts. A rail is an account of its own. */
+/** Ledger accounts whose detail becomes a tag, because its values are too many for sub-accounts. A rail becomes a sub-account. */
 const DETAIL_TAGS: Readonly<Partial<Record<string, string>>> = {
   bank: "payout",
   receivable: "customer",
@@ -25,21 +25,21 @@ const HEAD = `; The books of the billing service: hledger check --strict ordered
 commodity ${CURRENCY} 1000.00  ; naira
 `
 
-/** A text as hledger takes it: in one line, with single spaces and without the signs that end a name, a tag or a comment. */
+/** Returns a text on one line, with single spaces and without the characters that end a name, a tag or a comment in hledger. */
 const plain = (text: string): string =>
   text
     .toWellFormed()
     .replaceAll(/[:;,|\s\p{C}\p{Z}]+/gu, " ")
     .trim()
 
-/** What merchants are called, by account: with the account's ID where another has the same name. */
+/** Returns merchants' names by account, with the account's ID if another merchant has the same name. */
 const titlesOf = (names: ReadonlyMap<string, string>): ReadonlyMap<string, string> => {
   const all = [...names].map(([account, name]) => [account, plain(name)] as const)
   const sameName = Map.groupBy(all, ([, name]) => name.toLowerCase())
   return new Map(
     all.map(([account, name]) => {
-      const isAlone = name !== "" && sameName.get(name.toLowerCase())!.length === 1
-      return [account, isAlone ? name : `${name} (${account})`.trim()]
+      const isUnique = name !== "" && sameName.get(name.toLowerCase())!.length === 1
+      return [account, isUnique ? name : `${name} (${account})`.trim()]
     }),
   )
 }
@@ -49,7 +49,7 @@ const tagsOf = (tags: Readonly<Record<string, string | null>>): string =>
     .flatMap(([name, value]) => (value === null ? [] : [`${name}:${plain(value)}`]))
     .join(", ")
 
-/** Begins a journal; batches go on where the one before ended. */
+/** Starts a journal. Each batch continues after the one before. */
 export const hledger = (names: ReadonlyMap<string, string>): Writer => {
   const titles = titlesOf(names)
   const declared = new Set<string>()
@@ -69,8 +69,8 @@ export const hledger = (names: ReadonlyMap<string, string>): Writer => {
 
   const postingOf = (line: ExportedLine): string => {
     const name = DETAIL_TAGS[line.ledger_account]
-    const isSaid = name === "customer" && line.detail === line.customer_id
-    const tag = name === undefined || isSaid ? "" : tagsOf({ [name]: line.detail })
+    const isRepeated = name === "customer" && line.detail === line.customer_id
+    const tag = name === undefined || isRepeated ? "" : tagsOf({ [name]: line.detail })
     return `    ${accountOf(line)}  ${line.currency} ${inNaira(line.amount_kobo)}${tag === "" ? "" : `  ; ${tag}`}\n`
   }
 

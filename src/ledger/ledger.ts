@@ -1,4 +1,4 @@
-/** Writing the books, and checking them. */
+/** Posts ledger entries, and checks the books. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
@@ -11,32 +11,32 @@ import { withFullScans } from "../postgres/fullScan.ts"
 import { type EntryEvent, type FactsOf, linesOf, type PostingLine } from "./postings.ts"
 import { formatDay } from "./schedule.ts"
 
-/** What an entry is about; what is left out is nothing of it. */
+/** The objects that an entry is about. */
 export interface About extends Tenant {
   readonly customerId?: string | null
   readonly subscriptionId?: string | null
   readonly chargeId?: string | null
-  /** The plan that it sells, or whose revenue it is. */
+  /** The plan that is sold, or whose revenue it is. */
   readonly planId?: string | null
   /** The subscription's bill. */
   readonly billNo?: number | null
   readonly testClockId: string | null
-  /** Since the epoch, in the customer's clock. */
+  /** Days since the epoch, in the customer's clock. */
   readonly day: number
-  /** Why a person booked it; left out where the service does. */
+  /** Why a person booked it; left out if the service booked it. */
   readonly reason?: string
 }
 
 export interface NewEntry extends About {
   readonly event: EntryEvent
-  /** What it is about, once for ever: the rule and a key of its subject. */
+  /** Unique for ever: the rule and a key of its subject. */
   readonly idempotencyKey: string
   /** The entry that this one reverses. */
   readonly reverses: string | null
   readonly lines: ReadonlyArray<PostingLine>
 }
 
-/** The entry of a rule, once for ever for this `key`; none where nothing is left of its lines. */
+/** Makes the entry of a rule, unique for ever by its `key`. Returns no entry if all lines are zero. */
 export const entriesOf = <E extends EntryEvent>(
   event: E,
   key: string,
@@ -76,7 +76,7 @@ const LINE = {
 } as const
 const DATED_LINE = { ...LINE, occurred_on: "date" } as const
 
-/** Throws where an entry's lines do not sum to zero: whatever made it is wrong, and nothing of it is to be written. */
+/** Throws if an entry's lines do not sum to zero: this is a bug, and nothing may be written. */
 const assertBalanced = (entries: ReadonlyArray<NewEntry>): void => {
   for (const { idempotencyKey, lines } of entries) {
     const sum = lines.reduce((total, { amountKobo }) => total + amountKobo, 0)
@@ -86,9 +86,8 @@ const assertBalanced = (entries: ReadonlyArray<NewEntry>): void => {
 }
 
 /**
- * Posts entries with all their lines. They balance: asserted here, and by the database when it commits. What
- * happened in a month that is closed stands in the first open day's books, as a correction of the newest closed entry about
- * the same bill, charge or plan.
+ * Posts entries with all their lines. That they balance is asserted here, and by the database at commit. A fact of a closed month is
+ * booked on the first open day, as a correction of the newest closed entry about the same bill, charge or plan.
  */
 export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>): void => {
   if (entries.length === 0) return
@@ -125,11 +124,11 @@ export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>):
       occurred_on: entry.occurred_on,
     })),
   )
-  // All about the same bill or charge, then the newest: by their IDs, a plan that was made while the table was young would read all
-  // that the account has.
+  // Finds all entries of the same bill or charge, then the newest. With ORDER BY id, a query plan made while the table was small
+  // would read all entries of the account.
   const newestClosed = (same: Fragment) =>
     sql`(SELECT max(id) FROM (SELECT c.id, c.effective_on FROM ledger_entry c WHERE ${same} OFFSET 0) o WHERE o.effective_on < b.open_from)`
-  const posting = sql`
+  const insertEntries = sql`
       INSERT INTO ledger_entry (${names(ENTRY)}, effective_on, corrects)
       SELECT e.*, greatest(e.occurred_on, b.open_from), CASE WHEN e.occurred_on < b.open_from THEN coalesce(
         ${newestClosed(sql`(c.account_id, c.livemode, c.subscription_id, c.bill_no) = (e.account_id, e.livemode, e.subscription_id, e.bill_no)`)},
@@ -138,7 +137,7 @@ export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>):
           AND c.effective_on < b.open_from AND e.event = 'recognised' ORDER BY c.effective_on DESC, c.id DESC LIMIT 1)
       ) END
       FROM ${rowsAsTable(entryRows, ENTRY)} e CROSS JOIN books b`
-  const postingLines = sql`
+  const insertLines = sql`
     INSERT INTO ledger_line (${names(LINE)}, effective_on)
     SELECT ${sql.literal(
       Object.keys(LINE)
@@ -148,12 +147,12 @@ export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>):
     FROM ${rowsAsTable(lineRows, DATED_LINE)} l CROSS JOIN books b`
   unit.add([
     ["books", sql`SELECT ledger_open_from() AS open_from`],
-    ["entries", posting],
-    ["lines", postingLines],
+    ["entries", insertEntries],
+    ["lines", insertLines],
   ])
 }
 
-/** The entry that was posted under a key, for one that reverses it. */
+/** Returns the ID of the entry with this idempotency key, for its reversal; null: no such entry. */
 export const reverseOf = Effect.fnUntraced(function* (tenant: Tenant, idempotencyKey: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ id: string }>`
@@ -165,8 +164,8 @@ export const reverseOf = Effect.fnUntraced(function* (tenant: Tenant, idempotenc
 const MAX_PROBLEMS = 100
 
 /**
- * Every rule of the books, of one account or of all, checked on the rows, not trusting the constraints that keep them
- * (`finance.rules`).
+ * Checks every rule of the books, of one account or of all (`finance.rules`). It checks the rows and does not trust the
+ * constraints.
  */
 export const checkLedger = Effect.fn("ledger.check")(function* (account?: string) {
   const sql = yield* SqlClient.SqlClient

@@ -1,4 +1,4 @@
-/** Movements of monthly recurring revenue, as they are kept; src/billing/subscription/mrr.ts says what moves. */
+/** Writes movements of monthly recurring revenue. src/billing/subscription/mrr.ts computes them. */
 import { names, rowsAsTable } from "../db/rows.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
@@ -8,11 +8,11 @@ const MRR_KINDS = ["new", "expansion", "contraction", "churn", "reactivation"] a
 
 export interface MrrMovement extends Tenant {
   readonly subscription_id: string
-  /** Of the subscription, after the transition that moved it. */
+  /** The subscription's version after the transition that moved the MRR. */
   readonly version: number
   readonly customer_id: string
   readonly plan_id: string
-  /** Since the epoch, in the customer's clock. */
+  /** Days since the epoch, in the customer's clock. */
   readonly day: number
   readonly kind: (typeof MRR_KINDS)[number]
   readonly change_kobo: number

@@ -1,13 +1,13 @@
 /**
- * Posting rules: what each business fact does in the books, one table from event to lines. Pure; debits positive, credits
- * negative, kobo. An entry's `event` is the name of its rule.
+ * Posting rules: one table from each business event to its ledger lines. Pure. Amounts are kobo, debits positive, credits
+ * negative. An entry's `event` is the name of its rule.
  */
 import { type Line, shareOf, totalOf } from "../../machines/billing.ts"
 import type { LedgerAccount } from "./chart.ts"
 
 export interface PostingLine {
   readonly account: LedgerAccount
-  /** The rail of a clearing line, whose it is of a receivable, payable or deposit. */
+  /** The rail of a clearing line; the customer, merchant or plan of a receivable, payable or deposit. */
   readonly detail: string | null
   readonly amountKobo: number
 }
@@ -21,19 +21,19 @@ export interface Sale {
   readonly vatBps: number
 }
 
-/** A part of a sale without its VAT, and that VAT. */
+/** A part of a sale: its net amount, and its VAT. */
 export interface Split {
   readonly netKobo: number
   readonly vatKobo: number
 }
 
 interface Served {
-  /** What is earned; below zero where the days had recognised more than was served in the end. */
+  /** The earned amount; below zero if the days recognised more than was finally served. */
   readonly recognisedKobo: number
 }
 
 interface WrittenOff extends Pick<Sale, "lines" | "customerId"> {
-  /** What of it was never served: that was no sale. */
+  /** The part that was never served: it was not a sale. */
   readonly unserved: Split
 }
 
@@ -51,16 +51,16 @@ interface ServiceInvoice {
 
 interface Settled {
   readonly rail: string
-  /** What the rail calls the payout, for the bank's statement. */
+  /** The rail's name of the payout, to match the bank statement. */
   readonly payout: string
-  /** What the books expect at the rail for it. */
+  /** The amount that the books expect at the rail. */
   readonly amountKobo: number
-  /** What the rail kept, and what it paid out. */
+  /** The rail's fee, and the amount that it paid out. */
   readonly feeKobo: number
   readonly paidOutKobo: number
 }
 
-/** The ledger accounts that can explain what a settlement left in suspense (decision Q9). */
+/** The ledger accounts that can explain a balance that a settlement left in suspense (decision Q9). */
 export const EXPLANATIONS = [
   "rail_fees",
   "refunds_payable",
@@ -71,10 +71,10 @@ export type Explanation = (typeof EXPLANATIONS)[number]
 
 interface Explained {
   readonly as: Explanation
-  /** What was in suspense: above zero where the rail paid out less than it should have. */
+  /** The amount in suspense: above zero if the rail paid out too little. */
   readonly amountKobo: number
   readonly rail: string
-  /** The payout of the settlement, and whose payment it is about. */
+  /** The payout of the settlement, and the customer of the payment. */
   readonly payout: string
   readonly customerId: string | null
 }
@@ -82,7 +82,7 @@ interface Explained {
 interface Deposit {
   readonly amountKobo: number
   readonly rail: string
-  /** The instalment plan. */
+  /** The ID of the instalment plan. */
   readonly planId: string
   readonly customerId: string
 }
@@ -93,7 +93,7 @@ const line = (account: LedgerAccount, amountKobo: number, detail: string | null 
   amountKobo,
 })
 
-/** The VAT that an amount includes, rounded half away from zero (decision B5). */
+/** Returns the VAT that an amount includes, rounded half away from zero (decision B5). */
 export const vatIn = (amountKobo: number, vatBps: number): number => shareOf(amountKobo, vatBps, 10_000 + vatBps)
 
 const split = (amountKobo: number, vatBps: number): Split => {
@@ -104,11 +104,11 @@ const split = (amountKobo: number, vatBps: number): Split => {
 const partOf = (lines: ReadonlyArray<Line>, types: ReadonlyArray<Line["type"]>, vatBps: number): Split =>
   split(totalOf(lines.filter(({ type }) => types.includes(type))), vatBps)
 
-/** What of a sale is to be served yet: the period, less what is credited on it. */
+/** Returns the part of a sale that is not served yet: the period, less its credits. */
 export const deferredIn = (lines: ReadonlyArray<Line>, vatBps: number): Split =>
   partOf(lines, ["plan", "proration"], vatBps)
 
-/** What was sold, as credits: periods are deferred, reported units and one-off charges are earned. */
+/** The credits of a sale: periods are deferred, reported units and one-off charges are earned. */
 const sold = (lines: ReadonlyArray<Line>, vatBps: number): ReadonlyArray<PostingLine> => {
   const [period, usage, oneOff] = [
     deferredIn(lines, vatBps),
@@ -123,20 +123,20 @@ const sold = (lines: ReadonlyArray<Line>, vatBps: number): ReadonlyArray<Posting
   ]
 }
 
-/** What was deferred is earned. */
+/** Moves deferred revenue to earned revenue. */
 const earned = ({ recognisedKobo }: Served): ReadonlyArray<PostingLine> => [
   line("deferred_revenue", recognisedKobo),
   line("subscription_revenue", -recognisedKobo),
 ]
 
-/** Money that came in and goes back. */
+/** A payment that must be sent back. */
 const owedBack = ({ amountKobo, rail, customerId }: Money): ReadonlyArray<PostingLine> => [
   line("clearing", amountKobo, rail),
   line("refunds_payable", -amountKobo, customerId),
 ]
 
 interface Rule<Facts> {
-  /** What happened, for those who read the books. */
+  /** The event in words, for readers of the books. */
   readonly meaning: string
   readonly lines: (facts: Facts) => ReadonlyArray<PostingLine>
 }
@@ -240,7 +240,7 @@ export const POSTINGS = {
 export type EntryEvent = keyof typeof POSTINGS
 export type FactsOf<E extends EntryEvent> = Parameters<(typeof POSTINGS)[E]["lines"]>[0]
 
-/** The lines of an entry; parts that come to nothing are left out, and where all do, there is no entry. */
+/** Returns the lines of an entry. Lines of zero are left out; without lines there is no entry. */
 export const linesOf = <E extends EntryEvent>(event: E, facts: FactsOf<E>): ReadonlyArray<PostingLine> => {
   const { lines } = POSTINGS[event] as Rule<FactsOf<E>>
   return lines(facts).filter(({ amountKobo }) => amountKobo !== 0)

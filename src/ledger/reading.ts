@@ -1,4 +1,4 @@
-/** Reading the books whole, in the order of their days, for other programs. */
+/** Reads the whole books in the order of their days, for exports. */
 import { Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { rowsAsTable } from "../db/rows.ts"
@@ -6,18 +6,18 @@ import { livesHere, type Ref } from "../db/tenant.ts"
 import { withFullScans } from "../postgres/fullScan.ts"
 import type { ExportedLine } from "./exported.ts"
 
-/** Entries read at a time for an export: a few megabytes. */
+/** Entries that an export reads at a time: a few megabytes. */
 const EXPORT_ENTRIES = 5_000
 
-/** Which of the books are read. */
+/** Selects the part of the books to read. */
 export interface BooksFilter {
   readonly account?: string | undefined
   readonly livemode?: boolean | undefined
-  /** `YYYY-MM`, of the books: `effective_on`. */
+  /** `YYYY-MM`, by `effective_on`. */
   readonly month?: string | undefined
 }
 
-const isRead = (sql: SqlClient.SqlClient, { account, livemode, month }: BooksFilter) => sql`
+const selected = (sql: SqlClient.SqlClient, { account, livemode, month }: BooksFilter) => sql`
   ${livesHere(sql, "ledger_entry")} AND ${account === undefined ? sql`true` : sql`account_id = ${account}`}
   AND ${livemode === undefined ? sql`true` : sql`livemode = ${livemode}`}
   AND ${
@@ -26,14 +26,14 @@ const isRead = (sql: SqlClient.SqlClient, { account, livemode, month }: BooksFil
       : sql`effective_on >= ${`${month}-01`}::date AND effective_on < ${`${month}-01`}::date + interval '1 month'`
   }`
 
-/** How many entries {@link readLedger} will read. */
+/** Counts the entries that {@link readLedger} will read. */
 export const countEntries = Effect.fnUntraced(function* (filter: BooksFilter) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{ n: number }>`SELECT count(*) AS n FROM ledger_entry WHERE ${isRead(sql, filter)}`
+  const [row] = yield* sql<{ n: number }>`SELECT count(*) AS n FROM ledger_entry WHERE ${selected(sql, filter)}`
   return row!.n
 })
 
-/** The names of merchants by account, of one or of all that live here, and of the service itself. */
+/** Reads the names of merchants by account: of one account, or of all of this cell and of the service itself. */
 export const readNames = Effect.fnUntraced(function* ({ account }: BooksFilter) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ readonly id: string; readonly business_name: string }>`
@@ -41,7 +41,7 @@ export const readNames = Effect.fnUntraced(function* ({ account }: BooksFilter) 
   return rows.map(({ id, business_name }): readonly [string, string] => [id, business_name])
 })
 
-/** The lines of some entries, in the order of these. */
+/** Reads the lines of entries, in the order of the entries. */
 const readLines = Effect.fnUntraced(function* (entries: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const rows = entries.map(({ account_id, livemode, id }, no) => ({ no, account_id, livemode, id }))
@@ -57,25 +57,25 @@ const readLines = Effect.fnUntraced(function* (entries: ReadonlyArray<Ref>) {
 })
 
 /**
- * Streams the books' lines in batches of whole entries, in the order of their days. The order is made once, as of one moment, and kept on a
- * connection of its own without a transaction, so that a slow reader holds nothing up.
+ * Streams the books' lines in batches of whole entries, in the order of their days. One snapshot fixes the order. It stays on a
+ * separate connection without an open transaction, so that a slow reader blocks nothing.
  */
 export const readLedger = (filter: BooksFilter) =>
   Stream.unwrap(
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const connection = yield* sql.reserve
-      const onIt = Effect.provideService(sql.transactionService, [connection, 0])
-      yield* onIt(sql`BEGIN`.unprepared)
-      yield* onIt(withFullScans)
-      yield* onIt(
+      const onConnection = Effect.provideService(sql.transactionService, [connection, 0])
+      yield* onConnection(sql`BEGIN`.unprepared)
+      yield* onConnection(withFullScans)
+      yield* onConnection(
         sql`
           DECLARE entries CURSOR WITH HOLD FOR
-          SELECT account_id, livemode, id FROM ledger_entry WHERE ${isRead(sql, filter)} ORDER BY effective_on, account_id, livemode, id`
+          SELECT account_id, livemode, id FROM ledger_entry WHERE ${selected(sql, filter)} ORDER BY effective_on, account_id, livemode, id`
           .unprepared,
       )
-      yield* onIt(sql`COMMIT`.unprepared)
-      const next = onIt(sql<Ref>`FETCH ${sql.literal(String(EXPORT_ENTRIES))} FROM entries`.unprepared)
+      yield* onConnection(sql`COMMIT`.unprepared)
+      const next = onConnection(sql<Ref>`FETCH ${sql.literal(String(EXPORT_ENTRIES))} FROM entries`.unprepared)
       return Stream.fromEffectRepeat(next).pipe(
         Stream.takeWhile((entries) => entries.length > 0),
         Stream.mapEffect(readLines),

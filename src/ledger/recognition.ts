@@ -1,7 +1,7 @@
 /**
- * Books the days of schedules of revenue: one entry for each account, environment, plan and day, whose parts follow from the
- * schedules (`finance.recognition` shows them). A day is closed first, so that its parts change no more, and booked then: late,
- * twice or on two nodes, the entries are the same.
+ * Recognises revenue by day: one entry for each account, environment, plan and day, computed from the schedules
+ * (`finance.recognition` shows its parts). A day is first closed, so that its parts no longer change, and then booked. So the
+ * entries are the same if it runs late, twice or on two nodes.
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
@@ -12,15 +12,15 @@ import { unitOfWork } from "../db/UnitOfWork.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { formatDay } from "./schedule.ts"
 
-/** The book of the wall clock; a test clock's has the clock's ID. */
+/** The ID of the book of the wall clock. The book of a test clock has the clock's ID. */
 const WALL = "wall"
-/** Days that one transaction books: of 10,000 subscriptions, a second's work. */
+/** Days that one transaction books: about a second of work for 10,000 subscriptions. */
 const MAX_DAYS = 31
-/** Books of the wall clock that are looked at together. */
+/** Books of the wall clock that one query reads. */
 const MAX_BOOKS = 100
-/** A day is closed once everything that was due in it has happened, or so much later: something may be stuck. */
+/** A day is closed once all its due timers have fired, or after this time, because a timer may be stuck. */
 const CLOSE_AFTER_MS = 6 * HOUR_MS
-/** Somebody is always about to finish writing to a book. */
+/** Tries to close a book: a writer usually finishes in a moment. */
 const CLOSE_TRIES = 20
 const CLOSE_AGAIN_MS = 10
 
@@ -46,15 +46,15 @@ const lockBook = Effect.fnUntraced(function* (ref: Ref) {
 
 const clockOf = ({ id }: Ref): string | null => (id === WALL ? null : id)
 
-/** What the schedules of a book recognise on closed days that are not booked yet, by plan and day: of some days, from the first on. */
+/** Reads the revenue of the first closed days that are not booked yet, by plan and day, from the schedules of a book. */
 const readParts = Effect.fnUntraced(function* (book: Book) {
   const sql = yield* SqlClient.SqlClient
-  const its = sql`coalesce(s.test_clock_id, 'wall') = ${book.id} AND s.account_id = ${book.account_id} AND s.livemode = ${book.livemode}`
+  const ofBook = sql`coalesce(s.test_clock_id, 'wall') = ${book.id} AND s.account_id = ${book.account_id} AND s.livemode = ${book.livemode}`
   const [closed, posted] = [formatDay(book.closed_day), formatDay(book.posted_day)]
   // Years may lie between the last advance and the first subscription.
   const [first] = yield* sql<{ day: number | null }>`
     SELECT min(s.from_on) - date '1970-01-01' AS day
-    FROM revenue_schedule s WHERE ${its} AND s.until_on > ${posted}::date + 1 AND s.from_on < s.until_on AND s.from_on <= ${closed}::date`
+    FROM revenue_schedule s WHERE ${ofBook} AND s.until_on > ${posted}::date + 1 AND s.from_on < s.until_on AND s.from_on <= ${closed}::date`
   if (first!.day === null) return { parts: [], through: book.closed_day }
   const from = Math.max(first!.day, book.posted_day + 1)
   const through = Math.min(book.closed_day, from + MAX_DAYS - 1)
@@ -67,7 +67,7 @@ const readParts = Effect.fnUntraced(function* (book: Book) {
       SELECT greatest(s.from_on, ${formatDay(from)}::date) + n AS day
       FROM generate_series(0, least(s.until_on - 1, ${formatDay(through)}::date) - greatest(s.from_on, ${formatDay(from)}::date)) AS n
     ) d
-    WHERE ${its} AND s.until_on > ${formatDay(from)}::date AND s.from_on <= ${formatDay(through)}::date
+    WHERE ${ofBook} AND s.until_on > ${formatDay(from)}::date AND s.from_on <= ${formatDay(through)}::date
     GROUP BY s.plan_id, d.day ORDER BY d.day, s.plan_id`
   return { parts, through }
 })
@@ -83,7 +83,7 @@ const entryOf = (book: Book, { plan_id, day, kobo }: Part): ReadonlyArray<NewEnt
   return entriesOf("recognised", `${plan_id}:${formatDay(day)}:${book.id}`, about, { recognisedKobo: kobo })
 }
 
-/** Books some closed days of a book, in the running transaction; returns whether there are more. */
+/** Books some closed days of a book, in the running transaction. Returns whether more days are left. */
 const postDays = Effect.fnUntraced(function* (ref: Ref) {
   const sql = yield* SqlClient.SqlClient
   const book = yield* lockBook(ref)
@@ -105,19 +105,19 @@ const tryToClose = Effect.fnUntraced(function* (ref: Ref, throughDay: number) {
 })
 
 /**
- * Books the days before `at` of a test clock's book, a month's in a transaction, in the running one; returns whether there are
- * more to do.
+ * Books up to a month of the days before `at` of a test clock's book, in the running transaction. Returns whether more days are
+ * left.
  */
 export const recogniseOnClock = Effect.fnUntraced(function* (clock: Ref, at: number) {
   const book = yield* lockBook(clock)
   if (book === undefined) return false
   const through = dayOf(at) - 1
-  // Whoever is writing to it is through in a moment.
+  // A writer of the book finishes in a moment.
   if (book.closed_day < through && !(yield* tryToClose(clock, through))) return true
   return yield* postDays(clock)
 })
 
-/** The wall clock's books that have not booked a day yet. */
+/** Reads the wall clock's books that have not booked a day yet. */
 const dueBooks = Effect.fnUntraced(function* (throughDay: number, after: Ref | undefined) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<Ref>`
@@ -127,7 +127,7 @@ const dueBooks = Effect.fnUntraced(function* (throughDay: number, after: Ref | u
     ORDER BY account_id, livemode LIMIT ${MAX_BOOKS}`
 })
 
-/** Books a day of one book, and all before it. */
+/** Books the days of one book through `throughDay`. Returns whether the day could be closed. */
 const recogniseBook = Effect.fnUntraced(function* (book: Ref, throughDay: number) {
   const sql = yield* SqlClient.SqlClient
   const closed = yield* sql
@@ -137,7 +137,7 @@ const recogniseBook = Effect.fnUntraced(function* (book: Ref, throughDay: number
   return closed
 })
 
-/** Whether timers that were due before an instant have not fired yet: what they bring about may belong to that day. */
+/** Whether timers that were due before an instant have not fired yet: their effects may belong to that day. */
 const isBehind = Effect.fnUntraced(function* (at: number) {
   const sql = yield* SqlClient.SqlClient
   const late = yield* sql`
@@ -146,14 +146,14 @@ const isBehind = Effect.fnUntraced(function* (at: number) {
   return late.length > 0
 })
 
-/** Books the days through `throughDay` of every book of the wall clock; returns those that somebody is writing to all the time. */
+/** Books the days through `throughDay` of every book of the wall clock. Returns the books that could not be closed or booked. */
 export const recogniseThrough = Effect.fn("ledger.recognise")(function* (throughDay: number) {
   const missed: Array<Ref> = []
   let after: Ref | undefined
   for (;;) {
     const books = yield* dueBooks(throughDay, after)
     for (const book of books) {
-      // One that cannot be booked holds nobody else's back; it is tried again with the next round.
+      // A book that cannot be booked does not block others. The next run retries it.
       const done = yield* recogniseBook(book, throughDay).pipe(
         Effect.catchCause((cause) =>
           Effect.as(Effect.logError("revenue cannot be recognised", { account: book.account_id }, cause), false),
@@ -166,7 +166,7 @@ export const recogniseThrough = Effect.fn("ledger.recognise")(function* (through
   }
 })
 
-/** The job of every minute: the days that are over. */
+/** Books the past days. It runs every minute. */
 export const recogniseDays = Effect.suspend(() => {
   const now = currentTime()
   const today = dayOf(now)

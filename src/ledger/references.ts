@@ -1,4 +1,4 @@
-/** What the books have of rails' references: what was taken, what of that is settled, and what is in suspense. */
+/** Reads from the books the payments of rails' references: the amounts taken, settled and in suspense. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { dayOf } from "../base/time.ts"
@@ -10,7 +10,7 @@ import type { About } from "./ledger.ts"
 
 /** A line of an entry that settles a reference. */
 interface SettledLine {
-  /** The key of its entry. */
+  /** The idempotency key of its entry. */
   readonly key: string
   /** The day of its entry, `YYYY-MM-DD`. */
   readonly day: string
@@ -27,22 +27,22 @@ interface TakenRow extends Tenant {
   readonly bill_no: number | null
   readonly test_clock_id: string | null
   readonly rail: string
-  /** The first day of which the books have it. */
+  /** The first day of the payment in the books. */
   readonly taken_on: string
-  /** What the rail took, and what of that it sent back. */
+  /** The amount that the rail took, and the part that it sent back. */
   readonly taken_kobo: number
   readonly returned_kobo: number
-  /** How often what it left in suspense was explained. */
+  /** How many entries explained its suspense. */
   readonly explained: number
   readonly settled: ReadonlyArray<SettledLine>
 }
 
-/** What a row of a rail's file has booked. */
+/** The amounts that a row of a rail's file booked. */
 export interface Booked {
-  /** The key of its entry, without the name of the rule. */
+  /** The idempotency key of its entry, without the name of the rule. */
   readonly key: string
   readonly day: string
-  /** Null where it paid nothing out. */
+  /** Null: nothing was paid out. */
   readonly payout: string | null
   readonly amountKobo: number
   readonly feeKobo: number
@@ -50,10 +50,10 @@ export interface Booked {
   readonly suspenseKobo: number
 }
 
-/** What the books have of a reference. */
+/** A payment of a rail in the books, by its reference. */
 export interface Taken extends Omit<TakenRow, "settled"> {
   readonly booked: ReadonlyArray<Booked>
-  /** What of it is in suspense: above zero where the rail paid out too little. */
+  /** The amount in suspense: above zero if the rail paid out too little. */
   readonly suspense_kobo: number
 }
 
@@ -73,13 +73,13 @@ const bookedOf = (key: string, lines: ReadonlyArray<SettledLine>): Booked => {
   }
 }
 
-/** Books settlements alone until the running transaction ends: the second of two who read a file finds what the first has booked. */
+/** Locks out other settlements until the running transaction ends. If two processes import a file, the second finds the entries of the first. */
 export const lockSettlements = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql`SELECT pg_advisory_xact_lock(${LOCKS.settlements}, 0)`,
 )
 
-/** What the books have of references, by reference; those that no payment has are not there. */
+/** Reads the payments of references, by reference. References without a payment are left out. */
 export const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) {
   const sql = yield* SqlClient.SqlClient
   const rows = [...references].map((reference) => ({ reference }))
@@ -107,7 +107,7 @@ export const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<st
   )
 })
 
-/** What an entry about a reference is about, on a day `YYYY-MM-DD`. */
+/** Returns the objects of an entry about a reference, on a day `YYYY-MM-DD`. */
 export const aboutReference = (taken: Taken, day: string): About => ({
   account_id: taken.account_id,
   livemode: taken.livemode,
@@ -120,5 +120,5 @@ export const aboutReference = (taken: Taken, day: string): About => ({
   day: dayOf(Date.parse(`${day}T00:00:00Z`)),
 })
 
-/** How the n-th entry of a kind about a reference is called, from 0: the first has the plain name. */
+/** Returns the key of the n-th entry of a kind about a reference, from 0. The first has the plain key. */
 export const nth = (key: string, n: number): string => (n === 0 ? key : `${key}:${n + 1}`)

@@ -1,46 +1,46 @@
 /**
- * How the revenue of a bill is recognised: day by day while it is served, what is left when service ends. Pure; kobo, and days
- * as numbers since 1970-01-01 (UTC). The rows are of the table revenue_schedule; recognition.ts books the days.
+ * The arithmetic of revenue recognition: a bill's revenue is recognised day by day while it is served, and the rest when service
+ * ends. Pure. Amounts are kobo, days are numbers since 1970-01-01 (UTC). The table is revenue_schedule; recognition.ts books the days.
  */
 
 import { DAY_MS, formatInstant } from "../base/time.ts"
 import type { Tenant } from "../db/tenant.ts"
 
-/** A day, by its number, as `YYYY-MM-DD`. */
+/** Formats a day, given by its number, as `YYYY-MM-DD`. */
 export const formatDay = (day: number): string => formatInstant(day * DAY_MS).slice(0, 10)
 
-/** The part of a bill's revenue that is served by days, or by one event. */
+/** A schedule is a part of a bill's revenue that is served by days, or by one event. */
 export interface Schedule extends Tenant {
   readonly subscription_id: string
   readonly bill_no: number
-  /** 1; 2 and so on where a late payment moved what was left to a period of its own. */
+  /** From 1. A late payment moves the rest to a new period: a new part. */
   readonly part: number
   readonly customer_id: string
   readonly plan_id: string
   readonly test_clock_id: string | null
-  /** What the period costs, VAT and credits included. */
+  /** The price of the period, VAT and credits included. */
   readonly price_kobo: number
-  /** What is recognised by it in the end, without VAT. */
+  /** The total revenue of the schedule, without VAT. */
   readonly amount_kobo: number
-  /** What of this was credited from an earlier bill. */
+  /** The part of this that was credited from an earlier bill. */
   readonly carried_kobo: number
   /** The VAT that was booked with the rest. */
   readonly vat_kobo: number
   readonly start_day: number
-  /** The day after the last; null: served by deliveries, not by days. */
+  /** The day after the last day; null: served by deliveries, not by days. */
   readonly end_day: number | null
-  /** The first day that recognises anything. */
+  /** The first day that recognises revenue. */
   readonly from_day: number
-  /** From this day on none does. */
+  /** No day from this one on recognises revenue. */
   readonly until_day: number
   readonly adjusted_kobo: number
   readonly moved_kobo: number
   readonly state: "running" | "stopped" | "ended"
 }
 
-/** A schedule to be begun: its days recognise from the first open one on. */
+/** A new schedule: it recognises revenue from the first open day on. */
 export type NewSchedule = Omit<Schedule, "from_day" | "until_day" | "adjusted_kobo" | "moved_kobo" | "state"> & {
-  /** `stopped`: not served for the time being. */
+  /** `stopped`: not served at present. */
   readonly state: "running" | "stopped"
   /** The day of the posting. */
   readonly posted_day: number
@@ -48,28 +48,28 @@ export type NewSchedule = Omit<Schedule, "from_day" | "until_day" | "adjusted_ko
 
 type Course = Pick<Schedule, "amount_kobo" | "start_day" | "end_day">
 
-/** What is recognised of a schedule by the end of a day: the cumulative floor; the last day clears. */
+/** Returns the revenue recognised by the end of a day: the cumulative amount, rounded down. The last day clears the rest. */
 export const recognisedKobo = ({ amount_kobo, start_day, end_day }: Course, byDay: number): number => {
   if (end_day === null) return 0
   const days = end_day - start_day
   const served = Math.min(Math.max(byDay - start_day + 1, 0), days)
-  // The product may be larger than a number holds exactly.
+  // The product may exceed the exact range of a number.
   return Number((BigInt(amount_kobo) * BigInt(served)) / BigInt(days))
 }
 
-/** What the days of a schedule before `day` recognise, and have recognised. */
+/** Returns the revenue that the days before `day` recognise. */
 export const recognisedBefore = (schedule: Schedule, day: number): number => {
   const last = Math.min(day, schedule.until_day) - 1
   return last < schedule.from_day ? 0 : recognisedKobo(schedule, last)
 }
 
-/** What is left of a schedule for `day` and later. */
+/** Returns the revenue that is left for `day` and later. */
 export const restOf = (schedule: Schedule, day: number): number =>
   schedule.amount_kobo - recognisedBefore(schedule, day) - schedule.adjusted_kobo - schedule.moved_kobo
 
 /**
- * A schedule whose days recognise nothing from `day` on; of the rest, so much is recognised at once and so much goes elsewhere.
- * `stopped` where something is left that waits.
+ * Ends a schedule: from `day` on its days recognise nothing. Of the rest, `recognised` kobo are recognised immediately and `moved` kobo go to
+ * another bill or part. The state is `stopped` if some revenue is still left.
  */
 export const endSchedule = (schedule: Schedule, day: number, recognised: number, moved: number): Schedule => ({
   ...schedule,

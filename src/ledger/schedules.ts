@@ -1,4 +1,4 @@
-/** The schedules of recognition in the database (schedule.ts has their arithmetic). Their subscriptions are locked by whoever changes them. */
+/** Reads and writes revenue schedules (schedule.ts has their arithmetic). The caller locks their subscriptions before a change. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { names, REF_COLUMNS, rowsAsTable } from "../db/rows.ts"
@@ -6,7 +6,7 @@ import type { Ref } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { formatDay, type NewSchedule, type Schedule } from "./schedule.ts"
 
-/** What becomes of a schedule. */
+/** A change of a schedule. */
 export type ScheduleChange =
   | { readonly type: "begin"; readonly schedule: NewSchedule }
   | { readonly type: "change"; readonly schedule: Schedule }
@@ -19,7 +19,7 @@ const KEY = {
   part: "smallint",
 } as const
 
-const BEGUN = {
+const NEW_ROW = {
   ...KEY,
   customer_id: "text",
   plan_id: "text",
@@ -33,11 +33,11 @@ const BEGUN = {
   state: "text",
 } as const
 
-const GIVEN = { ...BEGUN, posted_on: "date" } as const
+const INPUT = { ...NEW_ROW, posted_on: "date" } as const
 
 const CHANGED = { ...KEY, until_on: "date", adjusted_kobo: "bigint", moved_kobo: "bigint", state: "text" } as const
 
-/** Begins the schedules that are new. */
+/** Inserts new schedules. */
 export const startSchedules = (unit: UnitOfWork, changes: ReadonlyArray<ScheduleChange>): void => {
   const schedules = changes.flatMap((one) => (one.type === "begin" ? [one.schedule] : []))
   if (schedules.length === 0) return
@@ -48,42 +48,42 @@ export const startSchedules = (unit: UnitOfWork, changes: ReadonlyArray<Schedule
     end_on: schedule.end_day === null ? null : formatDay(schedule.end_day),
     posted_on: formatDay(schedule.posted_day),
   }))
-  // What was served before the posting is recognised on its day, or on the first that is open. Each book is asked for it once.
-  const beginning = sql`
-    INSERT INTO revenue_schedule (${names(BEGUN)}, from_on, until_on)
-    SELECT ${sql.literal(Object.keys(BEGUN).join(", "))}, from_on,
+  // Service before the posting is recognised on the day of the posting, or on the first open day, which is read once for each book.
+  const insert = sql`
+    INSERT INTO revenue_schedule (${names(NEW_ROW)}, from_on, until_on)
+    SELECT ${sql.literal(Object.keys(NEW_ROW).join(", "))}, from_on,
       CASE WHEN end_on IS NULL OR state = 'stopped' THEN from_on ELSE greatest(end_on, from_on + 1) END
     FROM (
       SELECT *, greatest(start_on, posted_on, max(open_from) OVER book) AS from_on
       FROM (
         SELECT *, CASE WHEN row_number() OVER book = 1 THEN open_revenue_day(account_id, livemode, test_clock_id, '-infinity') END AS open_from
-        FROM ${rowsAsTable(rows, GIVEN)} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
+        FROM ${rowsAsTable(rows, INPUT)} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
       ) s WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
     ) s`
-  unit.add([["schedules_begun", beginning]])
+  unit.add([["schedules_begun", insert]])
 }
 
-/** Writes how schedules change that are there. */
+/** Updates existing schedules. */
 export const changeSchedules = (unit: UnitOfWork, changes: ReadonlyArray<ScheduleChange>): void => {
   const schedules = changes.flatMap((one) => (one.type === "change" ? [one.schedule] : []))
   if (schedules.length === 0) return
   const { sql } = unit
   const rows = schedules.map((schedule) => ({ ...schedule, until_on: formatDay(schedule.until_day) }))
-  const changing = sql`
+  const update = sql`
     UPDATE revenue_schedule SET until_on = c.until_on, adjusted_kobo = c.adjusted_kobo, moved_kobo = c.moved_kobo, state = c.state
     FROM ${rowsAsTable(rows, CHANGED)} c
     WHERE (revenue_schedule.account_id, revenue_schedule.livemode, revenue_schedule.subscription_id, revenue_schedule.bill_no, revenue_schedule.part)
       = (c.account_id, c.livemode, c.subscription_id, c.bill_no, c.part)`
-  unit.add([["schedules_changed", changing]])
+  unit.add([["schedules_changed", update]])
 }
 
-/** The newest schedule of a subscription, and the day from which on it can be changed: it stays so until the transaction ends. */
+/** The newest schedule of a subscription, and the first day from which it can change. The day stays valid until the transaction ends. */
 export interface OpenSchedule {
   readonly schedule: Schedule
   readonly day: number
 }
 
-/** The newest schedules of locked subscriptions, by subscription ID, with the first open day from `day` on. */
+/** Reads the newest schedules of locked subscriptions, by subscription ID, with the first open day from `day` on. */
 export const readSchedules = Effect.fnUntraced(function* (
   subscriptions: ReadonlyArray<Ref & { readonly day: number }>,
 ) {

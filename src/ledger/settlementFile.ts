@@ -1,4 +1,4 @@
-/** Files of rails that say what they paid out, row by row (docs/ledger.md): their columns, read into kobo and days. */
+/** Reads rails' settlement files (docs/ledger.md): one paid-out payment a row, with amounts in kobo and days. */
 import { createReadStream } from "node:fs"
 import { type Info, parse } from "csv-parse"
 import { Data } from "effect"
@@ -7,30 +7,30 @@ import { lineOf, referenceIn } from "../rails/rail/fields.ts"
 import { ownFromPaystack } from "../rails/rail/paystack/answers.ts"
 import type { RailName } from "../rails/rail/Rail.ts"
 
-/** What a rail says of one payment. */
+/** A row of a settlement file: one payment that the rail paid out or deducted. */
 export interface SettledRow {
-  /** Of the file as a spreadsheet counts, empty lines too, from 2: the first is the names. */
+  /** The row number in a spreadsheet, empty lines included. It starts at 2: row 1 has the column names. */
   readonly row: number
   /** In our spelling. */
   readonly reference: string
   readonly amountKobo: number
   readonly feeKobo: number
   readonly paidOutKobo: number
-  /** When it was paid out, `YYYY-MM-DD`; null: the file does not say. */
+  /** The day of the payout, `YYYY-MM-DD`; null: the file does not say. */
   readonly settledOn: string | null
-  /** When the customer paid; null: the file does not say. */
+  /** The day when the customer paid; null: the file does not say. */
   readonly paidOn: string | null
-  /** What the rail calls the payout; null: it does not say. */
+  /** The rail's name of the payout; null: the file does not say. */
   readonly payout: string | null
 }
 
-/** What is wrong with a file, for whoever is to fix it. */
+/** An error in a file, for the person who fixes it. */
 export class BadFile extends Data.TaggedError("BadFile")<{ readonly message: string }> {}
 
 const FIELDS = ["reference", "amount", "fee", "net", "settled", "paid", "payout", "currency", "status"] as const
 type Field = (typeof FIELDS)[number]
 
-/** Names of columns in the rails' exports and in their API's answers, in lower case without spaces and signs. */
+/** Column names in rails' exports and API answers, in lower case without spaces and punctuation. */
 const COLUMNS: Readonly<Record<RailName, Readonly<Record<Field, ReadonlyArray<string>>>>> = (() => {
   const paystack = {
     reference: ["reference", "transactionreference", "referencenumber"],
@@ -54,16 +54,16 @@ const COLUMNS: Readonly<Record<RailName, Readonly<Record<Field, ReadonlyArray<st
   }
   return { paystack, flutterwave, simulator: paystack }
 })()
-/** What else Flutterwave keeps of a payment, each in a column of its own. */
+/** Columns with other fees that Flutterwave deducts from a payment. */
 const FURTHER_FEES = ["merchantfee", "stampdutycharge", "stampduty", "vat"]
 
-/** A row as long as this is none. */
+/** A longer row is an error. */
 const MAX_ROW_BYTES = 64 * 1024
 const MAX_PAYOUT = 100
 
 const plain = (name: string): string => name.toLowerCase().replaceAll(/\(.*?\)|[^a-z0-9]/g, "")
 
-/** Naira with up to two decimals, with or without thousands' commas and the currency, as kobo. */
+/** Reads naira with up to two decimals as kobo. Thousands' commas and the currency are optional. Undefined: not an amount. */
 export const koboIn = (text: string): number | undefined => {
   const [, sign, naira, kobo = ""] =
     /^(-?)(?:NGN|₦|N)?\s*(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d{1,2})0*)?$/i.exec(text.trim()) ?? []
@@ -74,7 +74,7 @@ export const koboIn = (text: string): number | undefined => {
 
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
-/** A day as `YYYY-MM-DD`, from that, an instant that begins with it, `31/01/2026`, `Jan 31, 2026` or `31 Jan 2026`. */
+/** Reads a day as `YYYY-MM-DD` from that format, an instant that starts with it, `31/01/2026`, `Jan 31, 2026` or `31 Jan 2026`. */
 export const dayIn = (text: string): string | undefined => {
   const value = text.trim()
   const [, year, month, day] =
@@ -96,7 +96,7 @@ const reordered = (found: RegExpExecArray | null, order: readonly [number, numbe
 
 type Cells = Readonly<Record<string, string>>
 
-/** What a rail calls a payout, as other programs take it: no separators of theirs, and nothing that a spreadsheet would compute. */
+/** Reads a payout's name, made safe for other programs: no separators, and no start that a spreadsheet takes for a formula. */
 const payoutIn = (text: string | undefined): string | null =>
   lineOf(text?.replaceAll(/[\s:;,]+/g, " ").replace(/^[=+@\s-]+/, ""), MAX_PAYOUT)
 
@@ -105,13 +105,13 @@ const textIn = (cells: Cells, name: string): string | undefined => {
   return value === "" ? undefined : value
 }
 
-/** The amount in a column; undefined where the cell is empty. */
+/** Reads the amount in a column; undefined if the cell is empty. */
 const koboOf = (cells: Cells, name: string, row: number): number | undefined => {
   const text = textIn(cells, name)
   if (text === undefined) return undefined
   const kobo = koboIn(text)
   if (kobo === undefined)
-    throw new BadFile({ message: `Row ${row} of --file: ${name} is no amount in naira: ${text.slice(0, 40)}.` })
+    throw new BadFile({ message: `Row ${row} of --file: ${name} is not an amount in naira: ${text.slice(0, 40)}.` })
   return kobo
 }
 
@@ -124,28 +124,28 @@ class Reader {
 
   constructor(rail: RailName, header: ReadonlyArray<string>) {
     this.#rail = rail
-    const known = new Set(header)
+    const columns = new Set(header)
     this.#names = Object.fromEntries(
       FIELDS.flatMap((field) => {
-        const name = COLUMNS[rail][field].find((one) => known.has(one))
+        const name = COLUMNS[rail][field].find((one) => columns.has(one))
         return name === undefined ? [] : [[field, name]]
       }),
     )
-    this.#furtherFees = rail === "flutterwave" ? FURTHER_FEES.filter((name) => known.has(name)) : []
+    this.#furtherFees = rail === "flutterwave" ? FURTHER_FEES.filter((name) => columns.has(name)) : []
     const read = [...Object.values(this.#names), ...this.#furtherFees]
-    const twice = read.find((name) => header.indexOf(name) !== header.lastIndexOf(name))
-    if (twice !== undefined)
-      throw new BadFile({ message: `--file has two columns that read ${twice}: leave one of them out.` })
+    const duplicate = read.find((name) => header.indexOf(name) !== header.lastIndexOf(name))
+    if (duplicate !== undefined)
+      throw new BadFile({ message: `--file has two columns for ${duplicate}: remove one of them.` })
     const { reference, amount, fee, net } = this.#names
-    if (reference === undefined) throw this.#lacks("reference")
+    if (reference === undefined) throw this.#missing("reference")
     if ([amount, fee, net].filter((name) => name !== undefined).length < 2)
       throw new BadFile({
         message:
-          "--file needs two of the columns with what was paid, the fee and what was paid out, such as Amount and Fees.",
+          "--file needs two of these columns: the paid amount, the fee, the amount paid out; such as Amount and Fees.",
       })
   }
 
-  #lacks(field: Field): BadFile {
+  #missing(field: Field): BadFile {
     return new BadFile({
       message: `--file has no column with the ${field}: one of ${COLUMNS[this.#rail][field].join(", ")}.`,
     })
@@ -167,25 +167,25 @@ class Reader {
     const day = dayIn(text)
     if (day === undefined)
       throw new BadFile({
-        message: `Row ${row} of --file: ${this.#names[field]} is no day such as 2026-01-31: ${text.slice(0, 40)}.`,
+        message: `Row ${row} of --file: ${this.#names[field]} is not a day such as 2026-01-31: ${text.slice(0, 40)}.`,
       })
     return day
   }
 
-  /** What a row says; undefined where it is about no payment in naira. */
+  /** Reads a row; undefined if it is not about a payment in naira. */
   read(cells: Cells, row: number): SettledRow | undefined {
     const reference = this.#cell(cells, "reference")
     const currency = this.#cell(cells, "currency")
     const status = this.#cell(cells, "status")
     if (reference === undefined) return undefined
     if (referenceIn(reference) === undefined)
-      throw new BadFile({ message: `Row ${row} of --file: ${this.#names.reference} is no reference.` })
+      throw new BadFile({ message: `Row ${row} of --file: ${this.#names.reference} is not a reference.` })
     if (currency !== undefined && currency.toUpperCase() !== "NGN") return undefined
     if (status !== undefined && !/^(success|successful|completed|settled)$/i.test(status)) return undefined
     const [amount, fee, net] = [this.#kobo(cells, "amount", row), this.#fees(cells, row), this.#kobo(cells, "net", row)]
     if ([amount, fee, net].filter((kobo) => kobo !== undefined).length < 2)
       throw new BadFile({
-        message: `Row ${row} of --file says too little of ${reference}: two of its amounts are needed.`,
+        message: `Row ${row} of --file has too few amounts for ${reference}: two are needed.`,
       })
     return {
       row,
@@ -206,7 +206,7 @@ class Reader {
   }
 }
 
-/** The rows of a file, as they are read: what is wrong with it is thrown as {@link BadFile}. `onBytes` hears how far it is. */
+/** Streams the rows of a file. Throws {@link BadFile} if the file is wrong. `onBytes` is called with the bytes read so far. */
 export async function* settledRows(
   rail: RailName,
   path: string,
@@ -242,7 +242,7 @@ export async function* settledRows(
   } catch (error) {
     if (error instanceof BadFile) throw error
     const { code, message } = error as { readonly code?: string; readonly message: string }
-    if (code?.startsWith("CSV_")) throw new BadFile({ message: `--file is no CSV: ${message.split("\n")[0]}` })
+    if (code?.startsWith("CSV_")) throw new BadFile({ message: `--file is not a CSV file: ${message.split("\n")[0]}` })
     throw new BadFile({ message: `--file cannot be read: ${path}.` })
   }
   if (records === 0) new Reader(rail, header)

@@ -1,7 +1,6 @@
 /**
- * Settlements of rails: what a rail's file says that it paid out is matched with the payments in the books by reference, and
- * booked: the money at the bank, the rail's fee, and what the rail no longer holds. A row is booked once, so that a file may be read
- * twice, and again after a crash.
+ * Imports rails' settlement files. It matches the rows with payments in the books by reference, and books the money at the bank, the
+ * rail's fee and the amount that has left the rail. A row is booked once, so a file may be imported twice, and again after a crash.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -17,11 +16,12 @@ import type { SettledRow } from "./settlementFile.ts"
 
 /**
  * A payment that does not match, and why: `unknown_reference`, `other_rail`, `amount_differs` and `payout_differs` (from the amount
- * less the fee; both: the difference is in suspense), `booked_otherwise` (an earlier file paid it out with another fee or payout,
- * and that stands), `dated_before_payment` (by more than a month: a year that is mistyped, say), `duplicate` (the file has it before), `not_paid_out`, `not_deducted` (it went back after it was paid out).
+ * less the fee; for both the difference is in suspense), `booked_otherwise` (an earlier file has another fee or payout, which
+ * stays booked), `dated_before_payment` (by more than a month: a mistyped year, for example), `duplicate` (an earlier row
+ * has it), `not_paid_out`, `not_deducted` (it was sent back after the payout).
  */
 export interface Unmatched {
-  /** Where it is found: in the rail's file, or in our books. */
+  /** The source: the rail's file, or our books. */
   readonly side: "file" | "books"
   readonly reference: string
   readonly reason:
@@ -34,7 +34,7 @@ export interface Unmatched {
     | "duplicate"
     | "not_paid_out"
     | "not_deducted"
-  /** What the rail paid out where that is what differs; else its amount, or the one in our books. */
+  /** The amount paid out if that differs; else the rail's amount, or the one in our books. */
   readonly amount_kobo: number
   readonly account: string | null
   /** The row of the file. */
@@ -42,63 +42,63 @@ export interface Unmatched {
 }
 
 export interface Settlement {
-  /** Rows of the file that match; each other row is in `unmatched`, once. */
+  /** Rows of the file that match. Each other row is in `unmatched`, once. */
   readonly matched: number
-  /** Of all rows that are booked, also where their difference is in suspense: kobo. */
+  /** Sums over all booked rows, including those with a difference in suspense (kobo). */
   readonly fees: number
   readonly payouts: number
-  /** Entries that were not there yet. */
+  /** The number of new entries. */
   readonly booked: number
   readonly unmatched: ReadonlyArray<Unmatched>
 }
 
-/** Listed of each side; a file that is of somebody else's account altogether fills no memory. */
+/** Unmatched payments listed of each side: a file of another merchant must not fill the memory. */
 const MAX_UNMATCHED = 5_000
 
 const today = () => formatDayOf(currentTime())
-/** As rails count days: in Nigeria, where it may be tomorrow already. */
-const todayThere = () => formatDayOf(currentTime() + HOUR_MS)
+/** Today in Nigeria, as rails count days: it may be tomorrow in UTC. */
+const todayInLagos = () => formatDayOf(currentTime() + HOUR_MS)
 
-/** What the books expect of a row: what was sent back, where the rail deducts it; else all that was taken, or what is left of it. */
+/** Returns the amount that the books expect in a row: the refund if the rail deducts it; else the full payment, or the rest of it. */
 const expectedOf = ({ amountKobo }: SettledRow, { taken_kobo, returned_kobo }: Taken): number => {
   if (amountKobo < 0) return -returned_kobo
   return amountKobo === taken_kobo ? taken_kobo : taken_kobo - returned_kobo
 }
 
-/** Nothing paid out and nothing kept, though the rail has something of it. */
-const saysNothing = (row: SettledRow, taken: Taken): boolean =>
+/** Whether all amounts of a row are zero, although the rail still has money of the payment. */
+const isEmptyRow = (row: SettledRow, taken: Taken): boolean =>
   row.amountKobo === 0 && row.feeKobo === 0 && row.paidOutKobo === 0 && expectedOf(row, taken) !== 0
 
-/** How long before the books had a payment the rail may have paid it out: it may have been heard of late. */
-const HEARD_LATE_MS = 31 * DAY_MS
+/** How long before its day in the books a payment may be paid out: its result may have arrived late. */
+const LATE_RESULT_MS = 31 * DAY_MS
 
-/** Whether a payout is dated as no payout of this payment can be. On a test clock any day may be. */
-const isBeforeIt = ({ settledOn }: SettledRow, { test_clock_id, taken_on }: Taken): boolean =>
-  settledOn !== null && test_clock_id === null && Date.parse(settledOn) < Date.parse(taken_on) - HEARD_LATE_MS
+/** Whether a payout is dated too long before its payment. On a test clock any day is possible. */
+const isBeforePayment = ({ settledOn }: SettledRow, { test_clock_id, taken_on }: Taken): boolean =>
+  settledOn !== null && test_clock_id === null && Date.parse(settledOn) < Date.parse(taken_on) - LATE_RESULT_MS
 
-/** Whether a row is the one that made an entry when it was read before. */
+/** Whether a row made this entry in an earlier import. */
 const isSame = (row: SettledRow, { feeKobo, paidOutKobo, payout, day }: Booked): boolean =>
   row.feeKobo === feeKobo &&
   row.paidOutKobo === paidOutKobo &&
   (row.payout === null || payout === null || row.payout === payout) &&
   (row.settledOn === null || row.settledOn === day)
 
-/** Whether a row pays out exactly what is missing of a reference, or takes back what was paid out too much (decision Q9). */
+/** Whether a row pays out exactly the missing amount of a reference, or deducts exactly the excess (decision Q9). */
 const isMissing = ({ amountKobo, feeKobo, paidOutKobo }: SettledRow, taken: Taken): boolean =>
   taken.suspense_kobo !== 0 && amountKobo === taken.suspense_kobo && amountKobo - feeKobo === paidOutKobo
 
 const missingKey = ({ reference }: SettledRow): string => `${reference}:missing`
 const isOfMissing = (key: string, row: SettledRow): boolean => key.startsWith(missingKey(row))
 
-/** What a row says of the books: which of the entries about its reference it made, or is to make. */
-interface Reading {
+/** The entry about its reference that a row has made, or will make. */
+interface Target {
   readonly key: string
-  /** What the books expect of it. */
+  /** The amount that the books expect. */
   readonly expectedKobo: number
 }
 
-/** A payment is paid out once, what the rail deducts for what it sent back is deducted once, and what was missing comes once. */
-const readingOf = (row: SettledRow, taken: Taken): Reading => {
+/** Returns the entry of a row. A payment is paid out once, a refund deducted once, and a missing amount paid once. */
+const targetOf = (row: SettledRow, taken: Taken): Target => {
   const own = {
     key: row.amountKobo < 0 ? `${row.reference}:returned` : row.reference,
     expectedKobo: expectedOf(row, taken),
@@ -107,12 +107,12 @@ const readingOf = (row: SettledRow, taken: Taken): Reading => {
   if (same !== undefined) return { key: same.key, expectedKobo: same.amountKobo }
   const isOwn = own.expectedKobo === row.amountKobo && !taken.booked.some(({ key }) => key === own.key)
   if (isOwn || !isMissing(row, taken)) return own
-  const before = taken.booked.filter(({ key }) => isOfMissing(key, row)).length
-  return { key: nth(missingKey(row), before), expectedKobo: 0 }
+  const count = taken.booked.filter(({ key }) => isOfMissing(key, row)).length
+  return { key: nth(missingKey(row), count), expectedKobo: 0 }
 }
 
-/** What a row is to book. */
-const bookingOf = (rail: RailName, row: SettledRow, { key, expectedKobo }: Reading): Booked => ({
+/** Returns the amounts that a row books. */
+const bookingOf = (rail: RailName, row: SettledRow, { key, expectedKobo }: Target): Booked => ({
   key,
   day: row.settledOn ?? row.paidOn ?? today(),
   payout: row.payout ?? rail,
@@ -125,7 +125,7 @@ const bookingOf = (rail: RailName, row: SettledRow, { key, expectedKobo }: Readi
 const entryOf = (rail: RailName, { key, day, payout, ...amounts }: Booked, taken: Taken): ReadonlyArray<NewEntry> =>
   entriesOf("settled", key, aboutReference(taken, day), { rail, payout: payout ?? rail, ...amounts })
 
-/** Adds up what batches of a file come to. */
+/** Settling is the import of one file: it books batches of rows and adds up their totals. */
 export class Settling {
   readonly #rail: RailName
   matched = 0
@@ -133,9 +133,9 @@ export class Settling {
   payouts = 0
   booked = 0
   unmatched: Array<Unmatched> = []
-  /** How many do not match; the first of them are in `unmatched`. */
+  /** The number of unmatched payments. The first are in `unmatched`. */
   unmatchedCount = 0
-  /** The accounts that are in the file, and the last day that it is about. */
+  /** The accounts in the file, and the last day that it covers. */
   readonly #accounts = new Map<string, Tenant>()
   #lastDay = ""
 
@@ -143,84 +143,88 @@ export class Settling {
     this.#rail = rail
   }
 
-  /** What the file has said already. */
+  /** Keys of the entries that rows of this file have used. */
   readonly #seen = new Set<string>()
 
-  #leave(reason: Unmatched["reason"], { reference, row, amountKobo, paidOutKobo }: SettledRow, account: string | null) {
+  #addUnmatched(
+    reason: Unmatched["reason"],
+    { reference, row, amountKobo, paidOutKobo }: SettledRow,
+    account: string | null,
+  ) {
     this.unmatchedCount++
     if (this.unmatched.length >= MAX_UNMATCHED) return
     const amount_kobo = reason === "payout_differs" || reason === "booked_otherwise" ? paidOutKobo : amountKobo
     this.unmatched.push({ side: "file", reference, reason, amount_kobo, account, row })
   }
 
-  /** Takes the rows of a reference for matching that left in suspense what a row of the same file has ended. */
+  /** Counts rows of a reference as matching, after a later row of the file has ended their suspense. */
   #resolve(reference: string): void {
-    const left = this.unmatched.filter(
+    const rest = this.unmatched.filter(
       (one) => !(one.reference === reference && (one.reason === "amount_differs" || one.reason === "payout_differs")),
     )
-    const resolved = this.unmatched.length - left.length
-    this.unmatched = left
+    const resolved = this.unmatched.length - rest.length
+    this.unmatched = rest
     this.unmatchedCount -= resolved
     this.matched += resolved
   }
 
-  #note(row: SettledRow, taken: Taken): void {
+  #count(row: SettledRow, taken: Taken): void {
     this.fees += row.feeKobo
     this.payouts += row.paidOutKobo
     this.#accounts.set(`${taken.account_id} ${taken.livemode}`, {
       account_id: taken.account_id,
       livemode: taken.livemode,
     })
-    // Without the day of the payment: what was paid on the day of the payout itself comes with a later one.
+    // If the file has no day of payment: payments of the payout day itself are in a later payout.
     const day = row.paidOn ?? formatDayOf(Date.parse(`${row.settledOn ?? today()}T00:00:00Z`) - 1)
     if (day > this.#lastDay) this.#lastDay = day
   }
 
-  /** Why a row is not booked; undefined: it is, or has been. */
+  /** Returns why a row is not booked; undefined: it is booked now, or was before. */
   #refusal(
     row: SettledRow,
     taken: Taken,
-    { key }: Reading,
+    { key }: Target,
     booked: Booked | undefined,
   ): Unmatched["reason"] | undefined {
     if (taken.rail !== this.#rail) return "other_rail"
     if (this.#seen.has(key)) return "duplicate"
     if (booked !== undefined)
       return booked.feeKobo === row.feeKobo && booked.paidOutKobo === row.paidOutKobo ? undefined : "booked_otherwise"
-    // Announced, or left out of the payout: it comes with a later file.
-    if ((row.settledOn ?? "") > todayThere() || saysNothing(row, taken)) return "not_paid_out"
-    return isBeforeIt(row, taken) ? "dated_before_payment" : undefined
+    // Announced for a later day, or not part of this payout: a later file has it.
+    if ((row.settledOn ?? "") > todayInLagos() || isEmptyRow(row, taken)) return "not_paid_out"
+    return isBeforePayment(row, taken) ? "dated_before_payment" : undefined
   }
 
-  /** How a row differs from the books; undefined: it matches, or its difference has been explained or paid out since. */
+  /** Returns how a row differs from the books; undefined: it matches, or its difference was explained or paid out later. */
   #difference(row: SettledRow, taken: Taken, booked: Booked): Unmatched["reason"] | undefined {
     if (booked.suspenseKobo !== 0 && taken.suspense_kobo === 0) return undefined
     if (booked.amountKobo !== row.amountKobo && !isOfMissing(booked.key, row)) return "amount_differs"
     return row.amountKobo - row.feeKobo === row.paidOutKobo ? undefined : "payout_differs"
   }
 
-  /** Compares a row with the books, and returns what they have of its reference with it, and the entry that it makes. */
-  #read(row: SettledRow, taken: Taken): readonly [Taken, ReadonlyArray<NewEntry>] {
-    const reading = readingOf(row, taken)
-    const before = taken.booked.find(({ key }) => key === reading.key)
-    const refusal = this.#refusal(row, taken, reading, before)
+  /** Compares a row with the books. Returns the payment after the row, and the row's new entries. */
+  #match(row: SettledRow, taken: Taken): readonly [Taken, ReadonlyArray<NewEntry>] {
+    const target = targetOf(row, taken)
+    const existing = taken.booked.find(({ key }) => key === target.key)
+    const refusal = this.#refusal(row, taken, target, existing)
     if (refusal !== undefined) {
-      this.#leave(refusal, row, taken.account_id)
+      this.#addUnmatched(refusal, row, taken.account_id)
       return [taken, []]
     }
-    this.#seen.add(reading.key)
-    this.#note(row, taken)
-    // What the rail paid out is at the bank: what our books do not explain of it is in suspense.
-    const booked = before ?? bookingOf(this.#rail, row, reading)
+    this.#seen.add(target.key)
+    this.#count(row, taken)
+    // The paid-out amount is at the bank. The part that our books do not explain goes to suspense.
+    const booked = existing ?? bookingOf(this.#rail, row, target)
     const after =
-      before === undefined
+      existing === undefined
         ? { ...taken, booked: [...taken.booked, booked], suspense_kobo: taken.suspense_kobo + booked.suspenseKobo }
         : taken
     const difference = this.#difference(row, after, booked)
     if (difference === undefined) this.matched++
-    else this.#leave(difference, row, taken.account_id)
+    else this.#addUnmatched(difference, row, taken.account_id)
     if (taken.suspense_kobo !== 0 && after.suspense_kobo === 0) this.#resolve(row.reference)
-    return [after, before === undefined ? entryOf(this.#rail, booked, taken) : []]
+    return [after, existing === undefined ? entryOf(this.#rail, booked, taken) : []]
   }
 
   /** Books a batch of rows, in the running transaction. */
@@ -231,10 +235,10 @@ export class Settling {
     for (const row of rows) {
       const taken = all.get(row.reference)
       if (taken === undefined) {
-        this.#leave("unknown_reference", row, null)
+        this.#addUnmatched("unknown_reference", row, null)
         continue
       }
-      const [after, made] = this.#read(row, taken)
+      const [after, made] = this.#match(row, taken)
       all.set(row.reference, after)
       entries.push(...made)
     }
@@ -243,12 +247,12 @@ export class Settling {
   })
 
   /**
-   * What the rail took of these accounts by the last day of the file and has not paid out, and what it has paid out beyond what it has. In
-   * the running transaction.
+   * Adds the payments of these accounts that the rail has not paid out by the last day of the file, and those that it paid out beyond what it
+   * has. In the running transaction.
    */
   readonly finish = Effect.fnUntraced({ self: this }, function* (this: Settling) {
     const sql = yield* SqlClient.SqlClient
-    // All that a rail has ever taken of an account.
+    // Reads all payments that the rail has ever taken for an account.
     yield* withFullScans
     for (const { account_id, livemode } of this.#accounts.values()) {
       const room = Math.max(0, 2 * MAX_UNMATCHED - this.unmatched.length)

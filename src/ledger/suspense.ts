@@ -1,4 +1,4 @@
-/** Ending suspense by hand: a person says what it is that a settlement left there (decision Q9). */
+/** Ends suspense by hand: a person explains the balance that a settlement left there (decision Q9). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { inNaira } from "../base/money.ts"
@@ -8,10 +8,10 @@ import { entriesOf, postEntries } from "./ledger.ts"
 import type { Explanation } from "./postings.ts"
 import { aboutReference, lockSettlements, nth, readTaken, type Taken } from "./references.ts"
 
-/** What a person says of the balance that a reference has in suspense. */
+/** A person's explanation of the suspense of a reference. */
 export interface Explaining {
   readonly account: string
-  /** As the books have it, or as Paystack spells it. */
+  /** In the spelling of the books, or of Paystack. */
   readonly reference: string
   readonly as: Explanation
   readonly reason: string
@@ -23,7 +23,7 @@ interface ExplainedLine {
   readonly amount_kobo: number
 }
 
-/** The entry that explains. */
+/** An entry that explains suspense. */
 export interface Explained {
   readonly entry: string
   readonly event: "explained"
@@ -34,7 +34,7 @@ export interface Explained {
   readonly reason: string
   readonly occurred_on: string
   readonly effective_on: string
-  /** What was in suspense: above zero (debit) where the rail paid out too little. */
+  /** The amount in suspense: above zero (debit) if the rail paid out too little. */
   readonly amount_kobo: number
   readonly amount_naira: string
   readonly lines: ReadonlyArray<ExplainedLine>
@@ -48,7 +48,7 @@ interface EntryRow {
   readonly lines: ReadonlyArray<ExplainedLine>
 }
 
-/** The newest entry that explains a reference. */
+/** Reads the newest entry that explains a reference. */
 const readExplained = Effect.fnUntraced(function* ({ account_id, livemode, reference }: Taken) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<EntryRow>`
@@ -77,7 +77,7 @@ const readExplained = Effect.fnUntraced(function* ({ account_id, livemode, refer
   } satisfies Explained
 })
 
-/** The entry that takes what a reference has in suspense to where it belongs, on the day of the settlement that left it there. */
+/** Makes the entry that moves a reference's suspense to the explaining account, on the day of its settlement. */
 const entryOf = (taken: Taken, { as, reason }: Explaining) => {
   const settlement = taken.booked.findLast(({ suspenseKobo }) => suspenseKobo !== 0)!
   const about = { ...aboutReference(taken, settlement.day), reason }
@@ -92,9 +92,9 @@ const entryOf = (taken: Taken, { as, reason }: Explaining) => {
 }
 
 /**
- * Books what a reference has in suspense as what it is, and returns the entry. The same explanation again books nothing and returns the same
- * entry. `unknown`: the account's books have no such reference; `nothing`: nothing of it is in suspense, with the entry that explained it
- * otherwise, where there is one.
+ * Books the suspense of a reference to the explaining account, and returns the entry. Repeating the same explanation books nothing and returns
+ * the same entry. `unknown`: the account's books have no such reference. `nothing`: it has no suspense; `before` is the entry that explained it
+ * differently, if one exists.
  */
 export const explain = Effect.fn("ledger.explain")(function* (explaining: Explaining) {
   const sql = yield* SqlClient.SqlClient

@@ -1,4 +1,4 @@
-/** Why a balance is what it is: down to entries, the charges that they are about, and the transitions that made them. */
+/** Explains a balance: its entries, their charges, and the transitions that made them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
@@ -8,7 +8,7 @@ import { withFullScans } from "../postgres/fullScan.ts"
 import { type LedgerAccount, OWN_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
 
-/** Which balance: of an account, one customer's part in it, at the end of a day. */
+/** Selects a balance: an account's, or one customer's part in it, at the end of a day. */
 export interface Question {
   readonly account: string
   readonly code: LedgerAccount
@@ -17,9 +17,9 @@ export interface Question {
   readonly at?: string | undefined
 }
 
-/** Entries that are told one by one, the newest; the sums tell of all. */
-const MAX_TOLD = 100
-/** Days whose parts by subscription are told, the newest. */
+/** The newest entries that are listed one by one. The sums include all. */
+const MAX_ENTRIES = 100
+/** The newest schedules that are listed. */
 const MAX_SCHEDULES = 100
 
 interface Sum {
@@ -29,7 +29,7 @@ interface Sum {
   readonly kobo: number
 }
 
-interface Told {
+interface EntryRow {
   readonly livemode: boolean
   readonly id: string
   readonly effective_on: string
@@ -43,14 +43,14 @@ interface Told {
   readonly corrects: string | null
   /** Why a person booked it; null: the service did. */
   readonly reason: string | null
-  /** Whose deposit it is about. */
+  /** The instalment plan of the deposit. */
   readonly instalment_plan_id: string | null
-  /** Of the charge, where there is one. */
+  /** Of the charge, if it has one. */
   readonly status: string | null
   readonly amount_kobo: number | null
   readonly rail: string | null
   readonly failure_code: string | null
-  /** Since the epoch. */
+  /** Days since the epoch. */
   readonly occurred_day: number
 }
 
@@ -59,14 +59,14 @@ interface Step {
   readonly version: number
   readonly at: number
   readonly event: string
-  /** The charge that its event is about, where that names one. */
+  /** The charge of its event; null: the event has none. */
   readonly charge_id: string | null
   readonly from_state: string
   readonly to_state: string
   readonly effects: ReadonlyArray<string>
 }
 
-/** Whose entries `e` are. Merchants, the customers of the service itself, are named where they owe it. */
+/** The SQL condition that entries `e` are of the customer. In the service's own books the customers are merchants, found by receivable lines. */
 const isOf = (sql: SqlClient.SqlClient, { account, customer }: Question) => {
   if (customer === undefined) return sql`true`
   return account === OWN_ACCOUNT
@@ -75,7 +75,7 @@ const isOf = (sql: SqlClient.SqlClient, { account, customer }: Question) => {
     : sql`e.customer_id = ${customer}`
 }
 
-/** The customer of that ID whom an account's books are about: of the service's own, those are the merchants. */
+/** Finds a customer in an account's books. In the service's own books the customers are the merchants. */
 export const findCustomer = Effect.fnUntraced(function* (account: string, customer: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* account === OWN_ACCOUNT
@@ -86,8 +86,8 @@ export const findCustomer = Effect.fnUntraced(function* (account: string, custom
   return row
 })
 
-/** The condition on lines `l` and entries `e` that a question asks about. */
-const asked = (sql: SqlClient.SqlClient, question: Question) => sql`
+/** The SQL condition on lines `l` and entries `e` of a question. */
+const matches = (sql: SqlClient.SqlClient, question: Question) => sql`
   l.ledger_account = ${question.code} AND l.account_id = ${question.account}
   AND ${question.at === undefined ? sql`true` : sql`l.effective_on <= ${question.at}::date`} AND ${isOf(sql, question)}`
 
@@ -97,22 +97,22 @@ const readSums = (question: Question) =>
     (sql) => sql<Sum>`
       SELECT e.livemode, e.event, count(DISTINCT e.id) AS entries, sum(l.amount_kobo)::bigint AS kobo
       FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
-      WHERE ${asked(sql, question)}
+      WHERE ${matches(sql, question)}
       GROUP BY e.livemode, e.event ORDER BY e.livemode, abs(sum(l.amount_kobo)) DESC`,
   )
 
-const readEvents = (question: Question) =>
+const readEntries = (question: Question) =>
   Effect.flatMap(
     SqlClient.SqlClient,
-    (sql) => sql<Told>`
+    (sql) => sql<EntryRow>`
       SELECT n.*, c.status, c.amount_kobo, c.rail, c.failure_code,
         CASE WHEN c.purpose = 'instalment' THEN c.page_id ELSE d.plan_id END AS instalment_plan_id
       FROM (
         SELECT e.livemode, e.id, e.effective_on::text AS effective_on, e.occurred_on - date '1970-01-01' AS occurred_day, e.event, sum(l.amount_kobo)::bigint AS kobo,
           e.customer_id, e.subscription_id, e.bill_no, e.charge_id, e.plan_id, e.corrects, e.reason
         FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
-        WHERE ${asked(sql, question)}
-        GROUP BY e.account_id, e.livemode, e.id ORDER BY e.id DESC LIMIT ${MAX_TOLD}
+        WHERE ${matches(sql, question)}
+        GROUP BY e.account_id, e.livemode, e.id ORDER BY e.id DESC LIMIT ${MAX_ENTRIES}
       ) n
       LEFT JOIN charge c ON (c.account_id, c.livemode, c.id) = (${question.account}, n.livemode, n.charge_id)
       LEFT JOIN LATERAL (
@@ -123,7 +123,7 @@ const readEvents = (question: Question) =>
       ORDER BY n.id DESC`,
   )
 
-/** What actors' journals say, by actor. */
+/** Reads the journals of actors, by actor. */
 const readSteps = Effect.fnUntraced(function* (account: string, actors: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Step>`
@@ -132,7 +132,7 @@ const readSteps = Effect.fnUntraced(function* (account: string, actors: Readonly
   return Map.groupBy(rows, ({ actor_id }) => actor_id)
 })
 
-const stepShown = ({ actor_id, version, at, event, from_state, to_state, effects }: Step) => ({
+const renderStep = ({ actor_id, version, at, event, from_state, to_state, effects }: Step) => ({
   actor: actor_id,
   version,
   at: formatInstant(at),
@@ -142,8 +142,8 @@ const stepShown = ({ actor_id, version, at, event, from_state, to_state, effects
   effects,
 })
 
-/** The effects by which a subscription's or an instalment plan's machine asks for an entry (machines/). */
-const ASKED_BY: Readonly<Partial<Record<EntryEvent, string>>> = {
+/** The effect by which a subscription's or an instalment plan's machine requests each entry (machines/). */
+const REQUESTED_BY: Readonly<Partial<Record<EntryEvent, string>>> = {
   paid: "post paid",
   owed: "post owed",
   overdue_paid: "post overdue_paid",
@@ -158,29 +158,29 @@ const ASKED_BY: Readonly<Partial<Record<EntryEvent, string>>> = {
   refund_due: "post refund_due",
 }
 
-/** The transitions that made an entry: of its charge, and the one of its subscription or instalment plan that asked for it. */
-const stepsOf = (told: Told, journals: ReadonlyMap<string, ReadonlyArray<Step>>) => {
-  const charge = told.charge_id === null ? [] : (journals.get(told.charge_id) ?? [])
-  const wanted = ASKED_BY[told.event]
-  const asker = told.subscription_id ?? told.instalment_plan_id
-  const asking =
-    asker === null || wanted === undefined
+/** Returns the transitions that made an entry: those of its charge, and the one of its subscription or instalment plan that requested it. */
+const stepsOf = (entry: EntryRow, journals: ReadonlyMap<string, ReadonlyArray<Step>>) => {
+  const charge = entry.charge_id === null ? [] : (journals.get(entry.charge_id) ?? [])
+  const effect = REQUESTED_BY[entry.event]
+  const actor = entry.subscription_id ?? entry.instalment_plan_id
+  const candidates =
+    actor === null || effect === undefined
       ? []
-      : (journals.get(asker) ?? []).filter(({ effects }) => effects.includes(wanted))
-  const its =
-    asking.find(({ charge_id }) => charge_id !== null && charge_id === told.charge_id) ??
-    asking.findLast(({ at }) => dayOf(at) <= told.occurred_day)
-  return [...charge, ...(its === undefined ? [] : [its])].map(stepShown)
+      : (journals.get(actor) ?? []).filter(({ effects }) => effects.includes(effect))
+  const request =
+    candidates.find(({ charge_id }) => charge_id !== null && charge_id === entry.charge_id) ??
+    candidates.findLast(({ at }) => dayOf(at) <= entry.occurred_day)
+  return [...charge, ...(request === undefined ? [] : [request])].map(renderStep)
 }
 
-/** Whether days are booked on it, for all subscriptions of a plan together. */
-const isOfDays = (code: LedgerAccount): boolean => code === "deferred_revenue" || code === "subscription_revenue"
+/** Whether revenue by day is booked on an account, for all subscriptions of a plan together. */
+const isRecognisedByDay = (code: LedgerAccount): boolean =>
+  code === "deferred_revenue" || code === "subscription_revenue"
 
 /**
- * The schedules that a question is about, as `s`, at the end of the day that it asks about: the last day whose entries they have parts in, and
- * what those parts come to. A day of a closed month counts from the day on which it was booked. Before the day from which on a schedule has no
- * parts any more nothing else had become of it; what came later (its service was interrupted, then ended, say) is told as it came out.
- * `first`: their order and limit, where no more are wanted than that.
+ * Selects the schedules of a question, at the end of its day: the last day whose entries include parts of them, and the sum of those parts. A
+ * day of a closed month counts from the day on which it was booked. Until the day that ends its parts, a schedule is shown as running. After
+ * that day it is shown in its present state, even if its service was first interrupted and ended later. `first`: the order and limit, if any.
  */
 const schedulesAsked = (sql: SqlClient.SqlClient, { account, customer, at }: Question, first: Fragment) => {
   const day = at ?? "8999-12-31"
@@ -202,7 +202,7 @@ const schedulesAsked = (sql: SqlClient.SqlClient, { account, customer, at }: Que
     ) s CROSS JOIN LATERAL (SELECT least(s.posted_on, s.until_on - 1, ${day}::date, ${booked}) AS last_on) p`
 }
 
-/** How the revenue of a bill stands. */
+/** The revenue of a bill. */
 interface ScheduleShown {
   readonly livemode: boolean
   readonly subscription: string
@@ -217,7 +217,7 @@ interface ScheduleShown {
   readonly state: string
 }
 
-/** How the revenue of bills stands. */
+/** Reads the revenue of bills. */
 const readSchedules = Effect.fnUntraced(function* (question: Question) {
   const sql = yield* SqlClient.SqlClient
   const order = sql`ORDER BY s.start_on DESC, s.subscription_id`
@@ -228,9 +228,9 @@ const readSchedules = Effect.fnUntraced(function* (question: Question) {
     FROM (${schedulesAsked(sql, question, sql`${order} LIMIT ${MAX_SCHEDULES}`)}) s ${order}`
 })
 
-/** One customer's part in what days recognised: their entries are of all subscriptions of a plan, and name nobody. */
+/** Reads one customer's part in the revenue by day. Its entries are for all subscriptions of a plan, and name no customer. */
 const readDays = Effect.fnUntraced(function* (question: Question) {
-  if (question.customer === undefined || !isOfDays(question.code)) return []
+  if (question.customer === undefined || !isRecognisedByDay(question.code)) return []
   const sql = yield* SqlClient.SqlClient
   const sign = question.code === "deferred_revenue" ? 1 : -1
   return yield* sql<Sum>`
@@ -238,23 +238,23 @@ const readDays = Effect.fnUntraced(function* (question: Question) {
     FROM (${schedulesAsked(sql, question, sql.literal(""))}) s WHERE recognised_kobo > 0 GROUP BY livemode`
 })
 
-/** Explains a balance, in the running transaction: it may be made of all that an account ever had. */
+/** Explains a balance, in the running transaction. It may read all entries of an account. */
 const explain = Effect.fnUntraced(function* (question: Question) {
   yield* withFullScans
   const sums = [...(yield* readSums(question)), ...(yield* readDays(question))]
-  const told = yield* readEvents(question)
-  const actors = told.flatMap(({ charge_id, subscription_id, instalment_plan_id }) =>
+  const all = yield* readEntries(question)
+  const actors = all.flatMap(({ charge_id, subscription_id, instalment_plan_id }) =>
     [charge_id, subscription_id, instalment_plan_id].filter((id) => id !== null),
   )
   const journals = yield* readSteps(question.account, [...new Set(actors)])
-  const environments = [...Map.groupBy(sums, ({ livemode }) => livemode)].map(([livemode, its]) => {
-    const balance = its.reduce((sum, { kobo }) => sum + kobo, 0)
+  const environments = [...Map.groupBy(sums, ({ livemode }) => livemode)].map(([livemode, ofMode]) => {
+    const balance = ofMode.reduce((sum, { kobo }) => sum + kobo, 0)
     return {
       livemode,
       balance_kobo: balance,
       balance_naira: inNaira(balance),
-      because: its.map(({ event, entries, kobo }) => ({ event, meaning: POSTINGS[event].meaning, entries, kobo })),
-      entries: told
+      because: ofMode.map(({ event, entries, kobo }) => ({ event, meaning: POSTINGS[event].meaning, entries, kobo })),
+      entries: all
         .filter((one) => one.livemode === livemode)
         .map((one) => ({
           entry: one.id,
@@ -288,8 +288,8 @@ const explain = Effect.fnUntraced(function* (question: Question) {
     customer: question.customer ?? null,
     at: question.at ?? null,
     environments,
-    // Days are booked for all subscriptions of a plan together: these are their parts.
-    schedules: isOfDays(question.code) ? yield* readSchedules(question) : [],
+    // Revenue by day is booked for all subscriptions of a plan together: the schedules are their parts.
+    schedules: isRecognisedByDay(question.code) ? yield* readSchedules(question) : [],
   }
 })
 

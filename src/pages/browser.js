@@ -1,7 +1,7 @@
 // @ts-check
-/** Helps where scripts run. Every page does all it must without. */
+/** Improves pages in browsers that run scripts. Every page also works without it. */
 
-/** A lost answer must not leave the button dead for ever. */
+/** After a lost answer, the button works again after this time. */
 const BUSY_LIMIT_MS = 30_000
 const FIRST_LOOK_MS = 2_000
 const LONGEST_WAIT_MS = 10_000
@@ -14,12 +14,12 @@ const one = (selector) => document.querySelector(selector)
 /** @type {(text: string) => string} */
 const digits = (text) => text.replace(/\D/g, "")
 
-/** The fields of a card, on pages that have some: live pages know nothing of them, not even by name. */
+/** The card fields, on pages that have some. They are found by class: live pages must not contain their names. */
 const cardFields = /** @type {ReadonlyArray<HTMLInputElement>} */ ([...document.querySelectorAll(".new-card input")])
 const [cardNumber, cardExpiry, cardCode] = cardFields
 
 /**
- * Writes what is typed in its usual shape, the caret behind the same digit.
+ * Formats typed digits in their usual shape, and keeps the caret behind the same digit.
  * @type {(input: HTMLInputElement | undefined, shape: (typed: string, erasing: boolean) => string) => void}
  */
 const shaped = (input, shape) => {
@@ -55,7 +55,7 @@ cardExpiry?.addEventListener("change", () => {
   cardExpiry.value = cardExpiry.value.replace(/^(\d\d)\/\d\d(\d\d)$/, "$1/$2")
 })
 
-/** The page as it stands now. Reloading what a form was answered with would send the form again. */
+/** Loads the present page. A reload of a form's response would send the form again. */
 const lookAgain = () => location.replace(location.pathname)
 
 const form = one("form")
@@ -73,15 +73,15 @@ form?.addEventListener("submit", (event) => {
   setTimeout(show, BUSY_LIMIT_MS, false)
 })
 addEventListener("pageshow", ({ persisted }) => {
-  // What a browser kept of a page may be paid meanwhile.
+  // A page from the browser's cache may be paid meanwhile.
   if (persisted) lookAgain()
   else show(false)
 })
 
-/** A page that a form was answered with is asked for anew, not submitted again, by who reloads it or comes back to it. */
+/** Makes a reload of a form's response request the page, and not submit the form again. */
 if (location.pathname.endsWith("/complete")) history.replaceState(null, "", location.href)
 
-/** Another way to pay that was picked before no longer counts. */
+/** Clears a test method that was selected before. */
 const forget = () => {
   const other = field("test_method")
   if (other !== null) other.value = ""
@@ -99,7 +99,7 @@ for (const card of document.querySelectorAll("button[data-card]"))
     button?.focus()
   })
 
-/** Counts down by the page's own time: the buyer's clock may be wrong. */
+/** Counts down from the page's own time: the buyer's clock may be wrong. */
 const countdown = one("[data-left]")
 const announced = one("[data-announced]")
 if (countdown !== null && announced !== null) {
@@ -123,7 +123,7 @@ if (countdown !== null && announced !== null) {
   tick()
 }
 
-/** Looks what became of a payment, less and less often. */
+/** Polls for the result of a payment, less and less often. */
 const pending = one("[data-look]")?.dataset.look
 /** @type {(path: string, wait: number) => Promise<void>} */
 const look = async (path, wait) => {

@@ -1,4 +1,4 @@
-/** The checkout page: what is bought on what terms, and the form that pays for it. */
+/** Renders the checkout page: the offer with its terms, and the form that pays for it. */
 import { formatKobo } from "../base/money.ts"
 import { bills } from "./bills.ts"
 import { type Html, html } from "./html.ts"
@@ -21,7 +21,7 @@ const openUntil = ({ expiresAt, now, onTestClock }: CheckoutView): Html =>
   }</p>
 `
 
-const fact = (word: string, what: string): Html => html`<div><dt>${word}</dt><dd>${what}</dd></div>
+const fact = (label: string, value: string): Html => html`<div><dt>${label}</dt><dd>${value}</dd></div>
 `
 
 const facts = ({ offer, customerName }: CheckoutView): Html => html`<dl class="facts">
@@ -30,12 +30,12 @@ ${offer !== null && fact("Price", terms(offer))}${offer !== null && offer.unitKo
 }</dl>
 `
 
-const what = ({ description }: Offer): Html | false =>
+const descriptionOf = ({ description }: Offer): Html | false =>
   description !== null &&
   html`<p class="quiet">${description}</p>
 `
 
-/** What is paid today, one by one where that is more than what is bought. */
+/** Renders what is paid today, bill by bill if it is more than the purchase. */
 const today = ({ offer, dueKobo, alsoCharged, form: { amountKobo } }: CheckoutView): Html => {
   const bought = offer === null || dueKobo === 0 ? null : { plan: offer.plan, amountKobo: dueKobo }
   return html`${
@@ -61,7 +61,7 @@ export const checkoutPage = (view: CheckoutView): string => {
 <div class="columns">
 <section class="stack" aria-labelledby="title">
 <h1 id="title">${title}</h1>
-${offer !== null && what(offer)}${today(view)}${facts(view)}${openUntil(view)}</section>
+${offer !== null && descriptionOf(offer)}${today(view)}${facts(view)}${openUntil(view)}</section>
 ${paymentForm({ form, business, simulated, terms: below, cancelUrl })}
 ${offersTests && testCards(form)}</div>`,
   )

@@ -1,4 +1,4 @@
-/** Fields of forms with what is wrong with them: the message stands at the field, and is read with it. */
+/** Renders form fields with their errors: the message is at the field, and is read out with it. */
 import { type Html, html } from "./html.ts"
 import type { FieldError, FormField } from "./views.ts"
 
@@ -9,11 +9,11 @@ export interface Field {
   readonly type?: "text" | "email" | "tel"
   readonly inputmode?: "numeric" | "email" | "tel"
   readonly value?: string
-  /** Said after the label. */
+  /** Shown after the label. */
   readonly hint?: string
   readonly placeholder?: string
   readonly required?: boolean
-  /** It is what the page asks for. */
+  /** The one field that the page asks for. */
   readonly focused?: boolean
   readonly maxlength?: number
   /** As wide as half the form. */
@@ -24,13 +24,13 @@ export type Errors = ReadonlyArray<FieldError>
 
 const errorOf = (errors: Errors, name: FormField): FieldError | undefined => errors.find(({ field }) => field === name)
 
-/** Whether something is wrong with a field, as `aria-invalid` says it. */
+/** Returns the value of `aria-invalid` for a field. */
 export const invalid = (errors: Errors, name: FormField): "true" | null =>
   errorOf(errors, name) === undefined ? null : "true"
 
 export const errorId = (name: FormField): string => `${name}-error`
 
-/** What is wrong with a field; nothing where it is right. */
+/** Renders the error of a field; undefined: it has none. */
 export const wrong = (errors: Errors, name: FormField): Html | undefined => {
   const error = errorOf(errors, name)
   return (

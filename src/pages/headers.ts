@@ -1,4 +1,4 @@
-/** What is inline in pages, read once, and the headers that let a browser run that and nothing else. */
+/** Reads the pages' inline style and script once, and builds the headers that let a browser run only these. */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -6,7 +6,7 @@ import { type Html, ownMarkup } from "./html.ts"
 
 const ownFile = (name: string): string => readFileSync(join(import.meta.dirname, name), "utf8")
 
-/** Without comments, which stand on lines of their own, and indentation: a page is one request, often over a slow connection. */
+/** Removes indentation and comments, which have lines of their own: a page is one request, often over a slow connection. */
 const small = (text: string): string =>
   text
     .replace(/\/\*.*?\*\//gs, "")
@@ -22,7 +22,7 @@ export const scriptElement: Html = ownMarkup(`<script type="module">${SCRIPT}</s
 
 const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`
 
-/** How a policy names the pages' style; for pages that have other sources too. */
+/** The policy source of the pages' style, for pages that have other sources too. */
 export const STYLE_SOURCE = hashOf(STYLE)
 
 const SCHEMES: ReadonlySet<string> = new Set(["https:", "http:"])
@@ -43,8 +43,8 @@ const COMMON = {
 }
 
 /**
- * The headers of a page. `formActions` are the origins that its form may end at besides this one, or a scheme: browsers hold
- * all that a form is redirected to, such as a merchant's page after the payment and where that leads, to the directive.
+ * Returns the headers of a page. `formActions`: further origins, or a scheme, that its form may end at. Browsers check every redirect of a
+ * form, such as to a merchant's page after the payment and on from there.
  */
 export const pageHeaders = ({
   formActions = [],

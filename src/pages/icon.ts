@@ -1,4 +1,4 @@
-/** The icon that browsers ask for at every site: an arrow that comes round. */
+/** Reads the icon that browsers request from every site: a circular arrow. */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 

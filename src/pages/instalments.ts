@@ -1,4 +1,4 @@
-/** The pages of a buyer's instalment plan: how far it has come and what is next, paying, and cancelling. */
+/** Renders the pages of a buyer's instalment plan: its progress and next payment, paying, and cancelling. */
 import { formatKobo } from "../base/money.ts"
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"
@@ -9,7 +9,7 @@ import { day, dayAndHour, kept } from "./words.ts"
 
 const percent = (paidKobo: number, targetKobo: number): number => Math.floor((paidKobo / targetKobo) * 100)
 
-/** How far the buyer has come, as a bar and in words. */
+/** Renders the progress, as a bar and in words. */
 const progress = ({
   paidKobo,
   targetKobo,
@@ -35,10 +35,10 @@ const row = ({ index, dueAt, amountKobo, status, isNext }: InstalmentShown): Htm
   html`<tr class="${isNext && "next"}"><th scope="row">${index}</th><td>${day(dueAt)}</td><td>${formatKobo(amountKobo)}</td><td class="${status}">${isNext && status === "scheduled" ? "Next" : STATUS[status]}</td></tr>
 `
 
-/** Instalments that a page shows at once: daily plans have hundreds. */
+/** Most instalments that a page shows: daily plans have hundreds. */
 const SHOWN = 24
 
-/** Those around the next one, where there are many. */
+/** Returns the instalments around the next one, if there are many. */
 const window = (all: ReadonlyArray<InstalmentShown>): ReadonlyArray<InstalmentShown> => {
   const next = Math.max(
     0,
@@ -63,7 +63,7 @@ ${shown.map(row)}</tbody>
 ${note !== undefined && html`<p class="quiet small">${note}</p>`}`
 }
 
-/** Until when a plan waits for its first payment; nothing where that is made. */
+/** Renders the deadline of the first payment; nothing if that is made. */
 const beginning = (beginBy: number | null): Html | false =>
   beginBy !== null &&
   html`<p class="notice">Make your first payment by <strong>${dayAndHour(beginBy)}</strong>, or your place is given up.</p>
@@ -96,7 +96,7 @@ ${progress(view)}${schedule(view.schedule)}</section>
 <section class="card stack" aria-label="What is next">
 <h2>What is next</h2>
 ${beginning(view.beginBy)}${due(view)}<p><a class="button" href="${view.payPath}">${isPaying ? "See your payment" : "Pay now"}</a></p>
-<p class="quiet small">This page is yours alone: whoever has its address can pay and cancel. ${business} delivers once all is paid, by ${day(view.deadlineAt)}.</p>
+<p class="quiet small">Keep the address of this page secret: anyone who has it can pay and cancel. ${business} delivers once all is paid, by ${day(view.deadlineAt)}.</p>
 <p class="small"><a class="link" href="${view.cancelPath}">Cancel this plan</a></p>
 </section>
 </div>`,
@@ -147,7 +147,7 @@ ${
   isPaying &&
   html`<p>A payment of yours is under way: if it goes through after all, it is owed back to you as well.</p>
 `
-}<p>This cannot be undone, and somebody else may take your place.</p>
+}<p>This cannot be undone, and another buyer may take your place.</p>
 <form method="post" action="${action}">
 <button class="button danger" type="submit" data-busy="Cancelling…">${refundKobo > 0 ? `Cancel, and get ${formatKobo(refundKobo)} back` : "Cancel the plan"}</button>
 </form>

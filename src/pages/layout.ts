@@ -1,24 +1,24 @@
-/** The document around every page: whose it is, what it is called, and where it ends. */
+/** Renders the document around every page: header, title and footer. */
 import { scriptElement, styleElement } from "./headers.ts"
 import { type Html, html } from "./html.ts"
 
-/** What pages of nobody's in particular are called. */
+/** The name on pages that belong to no merchant. */
 const SERVICE = "Recurring billing"
 
 export interface Shell {
-  /** null: no merchant's. */
+  /** null: the page belongs to no merchant. */
   readonly business: string | null
   /** A banner says that no money moves. */
   readonly simulated: boolean
-  /** Whether the page offers test cards, which the banner then leads to. */
+  /** Whether the page offers test cards. The banner then links to them. */
   readonly testCards?: boolean
-  /** What the page is called, beside the merchant's name. */
+  /** The title of the page, without the merchant's name. */
   readonly title: string
-  /** For pages of two columns, pages of one thing to say, and pages to read. */
+  /** wide: two columns; narrow: one message; reading: text. */
   readonly width: "wide" | "narrow" | "reading"
-  /** Whether the page does anything that browser.js helps with. */
+  /** Whether browser.js helps on the page. */
   readonly script: boolean
-  /** For the head, such as what reloads the page without scripts. */
+  /** For the head, such as a reload for browsers without scripts. */
   readonly head?: Html
 }
 
@@ -28,7 +28,7 @@ const banner = ({ simulated, testCards }: Shell): Html | false =>
     testCards === true && html` <a href="#test-cards">Test cards</a>`
   }</p>`
 
-/** The first letter or digit of a name stands for a logo. */
+/** Returns the first letter or digit of a name, shown like a logo. */
 const initial = (name: string): string => /[\p{L}\p{N}]/u.exec(name)?.[0]?.toUpperCase() ?? "•"
 
 const footer = (business: string | null): Html =>
@@ -36,7 +36,7 @@ const footer = (business: string | null): Html =>
     ? html`<p>${SERVICE}: plans, subscriptions and payments for merchants in Nigeria.</p>`
     : html`<p>Questions about what you buy or pay? Contact ${business}.</p>`
 
-/** The whole document. `main` begins with the page's only `h1`. */
+/** Renders the whole document. `main` contains the page's only `h1`. */
 export const layout = (shell: Shell, main: Html): string => {
   const name = shell.business ?? SERVICE
   return html`<!doctype html>

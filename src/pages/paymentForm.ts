@@ -1,4 +1,4 @@
-/** The form that a payment method is given with, on checkout and payment pages. It posts what decision G8 says. */
+/** Renders the form for a payment method, on checkout and payment pages. It posts the fields of decision G8. */
 import { formatKobo, VERIFICATION_KOBO } from "../base/money.ts"
 import { type Errors, errorId, hidden, invalid, textField, wrong } from "./fields.ts"
 import { type Html, html } from "./html.ts"
@@ -9,13 +9,13 @@ export interface FormPage {
   readonly form: PaymentForm
   readonly business: string
   readonly simulated: boolean
-  /** What is said below the button. */
+  /** The sentences below the button. */
   readonly terms: ReadonlyArray<string>
-  /** Where the buyer goes who does not want to; null: nowhere. */
+  /** Where a buyer goes to cancel; null: nowhere. */
   readonly cancelUrl: string | null
 }
 
-/** What the button says, and what it says while the browser waits. */
+/** The button's label, and its label while the browser waits. */
 const BUTTON: Readonly<Record<PaymentForm["purpose"], (amountKobo: number) => readonly [string, string]>> = {
   pay: (amountKobo) => [`Pay ${formatKobo(amountKobo)}`, "Paying…"],
   start_trial: (amountKobo) =>
@@ -28,9 +28,9 @@ const BUTTON: Readonly<Record<PaymentForm["purpose"], (amountKobo: number) => re
       : ["Save payment method", "Saving…"],
 }
 
-/** The ID of the fields outside the form, such as the sandbox's, belong to it by. */
+/** The form's ID, for fields outside it, such as the sandbox's. */
 export const FORM_ID = "payment"
-/** The IDs that browser.js and style.css know. */
+/** The IDs that browser.js and style.css use. */
 export const TEST_METHOD_ID = "test_method"
 const ANOTHER_ID = "another_card"
 
@@ -47,7 +47,7 @@ ${textField({ name: "phone", label: "Phone", type: "tel", inputmode: "tel", auto
 </fieldset>
 `
 
-/** Of a known customer, where another payment method is given. */
+/** For an existing customer who enters another payment method. */
 const emailField = (email: string, errors: Errors): Html => html`<fieldset class="new-card">
 <legend>Your details</legend>
 <div class="fields">
@@ -84,10 +84,10 @@ ${textField({ name: "card_cvc", label: "CVC", autocomplete: "cc-csc", inputmode:
 </fieldset>
 `
 
-const elsewhere = ({ saved, errors, purpose }: PaymentForm): Html => html`<div class="new-card">
+const railPageNotice = ({ saved, errors, purpose }: PaymentForm): Html => html`<div class="new-card">
 ${saved.length === 0 && wrong(errors, "payment_method")}<p class="notice">You give your payment details at the payment company’s own page, where you go next.${
   purpose !== "pay" &&
-  ` It takes ${formatKobo(VERIFICATION_KOBO)} to make sure that the payment method is yours, and sends it back at once.`
+  ` It takes ${formatKobo(VERIFICATION_KOBO)} to make sure that the payment method is yours, and sends it back immediately.`
 }</p>
 </div>
 `
@@ -105,7 +105,7 @@ ${textField({ name: "otp", label: "One-time code", autocomplete: "one-time-code"
 </fieldset>
 `
 
-/** How much is paid, where that is the buyer's choice. */
+/** Renders the amount field, for a buyer who chooses the amount. */
 const amountField = (choice: AmountChoice, errors: Errors): Html => html`<fieldset>
 <legend>Amount</legend>
 <div class="fields">
@@ -117,7 +117,7 @@ ${textField({ name: "amount", label: "Amount in naira", inputmode: "numeric", au
 const range = ({ leastKobo, mostKobo }: AmountChoice): string =>
   leastKobo === mostKobo ? formatKobo(mostKobo) : `from ${formatKobo(leastKobo)} to ${formatKobo(mostKobo)}`
 
-/** What the form says of the amount beside its fields. */
+/** Renders the hidden fields about the amount. */
 const hiddenAmount = ({ chooses, amountKobo, asksOtp }: PaymentForm): Html => {
   if (chooses === null) return hidden("amount", amountKobo)
   return html`${hidden("seen", chooses.seenKobo)}${asksOtp && hidden("amount", chooses.value)}`
@@ -126,14 +126,14 @@ const hiddenAmount = ({ chooses, amountKobo, asksOtp }: PaymentForm): Html => {
 const allFields = (form: PaymentForm, simulated: boolean): Html =>
   html`${form.chooses !== null && amountField(form.chooses, form.errors)}${
     form.details !== null && detailFields(form.details, form)
-  }${form.saved.length > 0 && choices(form)}${form.email !== null && emailField(form.email, form.errors)}${form.takesCards ? cardFields(form, simulated) : elsewhere(form)}`
+  }${form.saved.length > 0 && choices(form)}${form.email !== null && emailField(form.email, form.errors)}${form.takesCards ? cardFields(form, simulated) : railPageNotice(form)}`
 
-/** The page that `action` belongs to, which asks for a payment method anew. */
-const anew = ({ action }: PaymentForm): string | undefined => /^(\/.+)\/complete$/.exec(action)?.[1]
+/** Returns the path of the page that `action` belongs to, which asks for a payment method again. */
+const pagePath = ({ action }: PaymentForm): string | undefined => /^(\/.+)\/complete$/.exec(action)?.[1]
 
-/** Ways out of the form. */
+/** Renders the links out of the form. */
 const linksOf = ({ form, business, cancelUrl }: FormPage): ReadonlyArray<Html> => {
-  const page = form.asksOtp ? anew(form) : undefined
+  const page = form.asksOtp ? pagePath(form) : undefined
   const other = page === undefined ? [] : [html`<a class="link" href="${page}">Use another payment method</a><br>`]
   return cancelUrl === null
     ? other
@@ -143,12 +143,12 @@ const linksOf = ({ form, business, cancelUrl }: FormPage): ReadonlyArray<Html> =
 export const paymentForm = (page: FormPage): Html => {
   const { form, simulated, terms } = page
   const links = linksOf(page)
-  const [says, busy] = form.chooses === null ? BUTTON[form.purpose](form.amountKobo) : ["Pay now", "Paying…"]
+  const [label, busy] = form.chooses === null ? BUTTON[form.purpose](form.amountKobo) : ["Pay now", "Paying…"]
   return html`<section class="card stack" aria-label="Payment">
 <form id="${FORM_ID}" method="post" action="${form.action}" novalidate>
 ${hidden("submission", form.submission)}${hiddenAmount(form)}${
   form.asksOtp ? otpFields(form, simulated) : allFields(form, simulated)
-}<button class="button" type="submit" data-busy="${busy}">${says}</button>
+}<button class="button" type="submit" data-busy="${busy}">${label}</button>
 </form>
 <div class="quiet small stack">${terms.map((sentence) => html`<p>${sentence}</p>`)}</div>
 ${links.length > 0 && html`<p class="small">${links}</p>`}
@@ -158,7 +158,7 @@ ${links.length > 0 && html`<p class="small">${links}</p>`}
 
 const DETAILS: ReadonlyArray<FormField> = ["name", "email", "phone"]
 
-/** The ID of what is to be mended, as far as the page shows it. */
+/** Returns the ID of the field to correct, if the page shows it. */
 const targetOf = (field: FormField, { form, simulated }: Pick<FormPage, "form" | "simulated">): string | null => {
   if (form.asksOtp || field === "otp") return form.asksOtp && field === "otp" ? field : null
   if (field === "amount") return form.chooses === null ? null : field
@@ -168,23 +168,23 @@ const targetOf = (field: FormField, { form, simulated }: Pick<FormPage, "form" |
   return form.takesCards ? (simulated ? TEST_METHOD_ID : "card_number") : null
 }
 
-const mended = ({ message }: FieldError, target: string | null): Html =>
+const errorItem = ({ message }: FieldError, target: string | null): Html =>
   target === null ? html`<li>${message}</li>` : html`<li><a href="${`#${target}`}">${message}</a></li>`
 
-/** What went wrong, first on the page; nothing where nothing did. */
+/** Renders the errors, first on the page; false: there are none. */
 export const errorSummary = (page: Pick<FormPage, "form" | "simulated">): Html | false => {
   const { errors, refusal } = page.form
   return (
     (errors.length > 0 || refusal !== null) &&
     html`<div class="notice error" role="alert" tabindex="-1">
 <h2>${refusal ?? "Please check what you have typed"}</h2>
-${errors.length > 0 && html`<ul>${errors.map((error) => mended(error, targetOf(error.field, page)))}</ul>`}
+${errors.length > 0 && html`<ul>${errors.map((error) => errorItem(error, targetOf(error.field, page)))}</ul>`}
 </div>
 `
   )
 }
 
-/** A title that says at once what is wanted, or that something went wrong. */
+/** Returns the page's title, or another one for a one-time code; an error is announced first. */
 export const titled = (title: string, { errors, refusal, asksOtp }: PaymentForm): string => {
   const wanted = asksOtp ? "Enter the code from your bank" : title
   return errors.length > 0 || refusal !== null ? `Error: ${wanted}` : wanted

@@ -1,4 +1,4 @@
-/** The page behind a payment link: what is owed, what happens by itself, and the form that pays or saves a payment method. */
+/** Renders the page behind a payment link: the bills due, what happens if they stay unpaid, and the form that pays or saves a payment method. */
 import { formatKobo } from "../base/money.ts"
 import { bills } from "./bills.ts"
 import { type Html, html } from "./html.ts"
@@ -19,7 +19,7 @@ const ifNothing = (consequences: ReadonlyArray<Consequence>): Html | false =>
 ${consequences.map(step)}</ol>
 `
 
-/** That nothing is owed, and what comes next. */
+/** Says that nothing is owed, and what happens next. */
 const nothingOwed = ({ about, upcoming: next }: PaymentLinkView): Html =>
   html`<p>${about === null ? "Nothing is owed." : `Nothing is owed for ${about}.`} ${next !== null && `${upcoming(next)} `}You can save a payment method for what is to come.</p>`
 

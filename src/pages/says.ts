@@ -1,4 +1,4 @@
-/** Pages that say one thing: that a payment is looked for, or how something ended. */
+/** Renders pages with one message: a payment in progress, or a result. */
 import { formatAmount, formatKobo } from "../base/money.ts"
 import type { PaymentMethodType } from "../rails/rail/PaymentRail.ts"
 import { type Html, html } from "./html.ts"
@@ -6,7 +6,7 @@ import { layout } from "./layout.ts"
 import type { MessageView, PendingView } from "./views.ts"
 import { dayAndHour, paymentMethod } from "./words.ts"
 
-/** Drawings of 24 by 24. */
+/** SVG paths in a box of 24 by 24. */
 const SIGNS: Readonly<Record<MessageView["tone"], string>> = {
   success: "M5 12.5l4.5 4.5L19 7.5",
   info: "M12 11.5v6.5M12 6.5v.01",
@@ -31,38 +31,38 @@ ${requestId !== null && html`<p class="quiet small">If you ask about this, say t
   )
 }
 
-/** How a payment is waited for, by the kind of its method. */
+/** What the buyer waits for, by type of payment method. */
 const WAITING: Readonly<Record<PaymentMethodType, string>> = {
   card: "Your bank has not answered yet.",
   bank_account: "Banks can take some time to confirm a transfer.",
   ussd: "Finish the payment on your phone, if you have not yet.",
 }
 
-const standing = ({ amountKobo, method, goOn }: PendingView): string => {
+const progressInWords = ({ amountKobo, method, goOn }: PendingView): string => {
   if (goOn !== null) return `A payment of ${formatKobo(amountKobo)} is under way at the payment company’s own page.`
   const what = method === null ? formatKobo(amountKobo) : `${formatKobo(amountKobo)} from ${paymentMethod(method)}`
   return `${what} is being confirmed. ${method === null ? "The payment company has not answered yet." : WAITING[method.type]}`
 }
 
-/** What of a payment was received that is not what was asked for. */
+/** Describes a received amount that is not the requested one. */
 const receivedInWords = ({ amountKobo }: PendingView, received: NonNullable<PendingView["received"]>): string =>
   received.amountKobo === null
     ? `The payment company received another amount than ${formatKobo(amountKobo)}.`
     : `The payment company received ${formatAmount(received.amountKobo, received.currency)}. ${formatKobo(amountKobo)} was asked for.`
 
-/** What the buyer is to do, and what happens meanwhile. */
+/** Renders what the buyer should do, and what happens meanwhile. */
 const nextSteps = ({ business, received, goOn }: PendingView): Html =>
   received === null
     ? html`${
         goOn !== null &&
         html`<p><a class="button" href="${goOn}">Go on to pay</a></p>
 `
-      }<p>Please do not pay a second time: this page looks by itself what became of it. You may also close it, and ${business} learns of your payment all the same.</p>`
-    : html`<p>${business} has been told, and sends the money back or agrees with you on the rest. Please do not pay a second time.</p>`
+      }<p>Please do not pay a second time: this page checks for the result automatically. You may also close it: ${business} is notified of your payment anyway.</p>`
+    : html`<p>${business} has been notified, and sends the money back or agrees with you on the rest. Please do not pay a second time.</p>`
 
 export const pendingPage = (view: PendingView): string => {
   const { business, simulated, since, returnPath, received } = view
-  // What looks by itself says so: nobody has come back by it.
+  // A poll is marked, so that it does not count as the buyer's return.
   const look = `${returnPath}?look`
   const title = received === null ? "Waiting for your payment" : "Your payment needs a look"
   return layout(
@@ -78,7 +78,7 @@ export const pendingPage = (view: PendingView): string => {
     html`<div class="card stack says">
 ${received === null ? html`<div class="waiting" aria-hidden="true"></div>` : sign("warning")}
 <h1>${title}</h1>
-<p role="status" data-look="${look}">${received === null ? standing(view) : receivedInWords(view, received)}</p>
+<p role="status" data-look="${look}">${received === null ? progressInWords(view) : receivedInWords(view, received)}</p>
 ${nextSteps(view)}
 <p class="quiet small">Started ${dayAndHour(since)}</p>
 <p><a class="link" href="${look}">Look again</a></p>

@@ -1,4 +1,4 @@
-/** The page at the service's own address, for engineers: what this is and where to read on. */
+/** Renders the page at the service's own address, for engineers: what this is, and where to read more. */
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"
 import type { StartView } from "./views.ts"
@@ -27,7 +27,7 @@ export const startPage = ({ origin, demoKey }: StartView): string =>
 <p>Plans, customers, subscriptions, charges, reminders and test clocks over REST, in live and in a sandbox, for merchants in Nigeria.</p>
 <ul class="places">
 ${PLACES.map(
-  ([path, name, what]) => html`<li><a href="${path}">${name} <span class="quiet">${what}</span></a></li>
+  ([path, name, content]) => html`<li><a href="${path}">${name} <span class="quiet">${content}</span></a></li>
 `,
 )}</ul>
 ${demoKey !== null && firstCall(origin, demoKey)}`,

@@ -1,16 +1,16 @@
-/** What the pages that buyers see are made from: plain data. Each page is a pure function of its view. */
+/** The views of the pages that buyers see: plain data. Each page is a pure function of its view. */
 import type { BillingCycle } from "../../machines/calendar.ts"
 import type { EscalationAction } from "../../machines/dunning.ts"
 import type { PaymentMethodSummary } from "../rails/rail/PaymentRail.ts"
 
-/** Whose page it is, and in which world. */
+/** What every page needs: its merchant, its environment and its clock. */
 export interface Setting {
   readonly business: string
   /** Payments are simulated: a banner says so, and test cards are offered. */
   readonly simulated: boolean
   /** Now in the customer's clock (ms since the epoch). */
   readonly now: number
-  /** The customer's time stands still: nothing counts down. */
+  /** The customer has a test clock: nothing counts down. */
   readonly onTestClock: boolean
 }
 
@@ -40,7 +40,7 @@ export interface FieldError {
   readonly message: string
 }
 
-/** The buyer's own details, as they were typed so far. */
+/** The buyer's own details, as typed so far. */
 export interface TypedDetails {
   readonly name: string
   readonly email: string
@@ -49,39 +49,39 @@ export interface TypedDetails {
 
 /** How much a buyer may pay: the field is in naira, the rest in kobo. */
 export interface AmountChoice {
-  /** What is in the field. */
+  /** The content of the field. */
   readonly value: string
   readonly leastKobo: number
   readonly mostKobo: number
-  /** What had been paid when the page was made; posted as `seen`. */
+  /** The amount already paid when the page was made; posted as `seen`. */
   readonly seenKobo: number
 }
 
 export interface PaymentForm {
   /** Where it posts to: a path such as `/checkout/…/complete`. */
   readonly action: string
-  /** Numbers this page, so that one that is sent twice is known by it; posted as `submission`. */
+  /** The submission number, by which a form that is sent twice is recognised; posted as `submission`. */
   readonly submission: string
-  /** What the buyer is shown to pay now (kobo), 0 where a payment method is only saved; posted as `amount`. */
+  /** The amount that the buyer is shown (kobo), 0 if a payment method is only saved; posted as `amount`. */
   readonly amountKobo: number
-  /** What it is for, apart from what is overdue elsewhere. */
+  /** The purpose, apart from other overdue bills. */
   readonly purpose: "pay" | "start_trial" | "save"
-  /** Where buyers choose how much they pay; null: what they are shown. */
+  /** For buyers who choose the amount; null: they pay the amount shown. */
   readonly chooses: AmountChoice | null
-  /** null: the customer is known. */
+  /** null: the customer exists already. */
   readonly details: TypedDetails | null
-  /** The e-mail address of a known customer, asked for where the rail needs one; null: it is not asked for. */
+  /** The e-mail address of an existing customer, if the rail needs one; null: it is not asked for. */
   readonly email: string | null
-  /** Payment methods to choose from beside a new one, `chosen` among them. */
+  /** Payment methods to choose from besides a new one; `chosen` is one of them. */
   readonly saved: ReadonlyArray<SavedMethod>
-  /** The ID of the one that is ticked; null: a new card. */
+  /** The ID of the selected method; null: a new card. */
   readonly chosen: string | null
-  /** The chosen method wants a one-time code: that is the one field asked for. */
+  /** The chosen method needs a one-time code, and the form asks for nothing else. */
   readonly asksOtp: boolean
-  /** Whether it takes cards here; where it does not, the rail's own page does. */
+  /** Whether the form takes cards; if not, the rail's own page does. */
   readonly takesCards: boolean
   readonly errors: ReadonlyArray<FieldError>
-  /** What became of the last try, such as a declined card. */
+  /** The result of the last try, such as a declined card. */
   readonly refusal: string | null
 }
 
@@ -92,19 +92,19 @@ export interface Offer {
   readonly cycle: BillingCycle
   readonly priceKobo: number
   readonly quantity: number
-  /** What a reported unit costs on top; null: nothing. */
+  /** The price of a reported unit, on top; null: nothing. */
   readonly unitKobo: number | null
   /** When the first period, or the trial, begins. */
   readonly startsAt: number
   /** null: no trial. */
   readonly trialEndsAt: number | null
-  /** When it is charged next after what is paid now; null where that has no calendar. */
+  /** The next charge after today's; null: it has no calendar. */
   readonly nextChargeAt: number | null
-  /** It ends by then, without another charge: it was asked to. */
+  /** It ends at `nextChargeAt` without another charge, as requested. */
   readonly isEnding: boolean
 }
 
-/** What is charged to a payment method that is saved: all that comes, the plan's payments, or nothing while there is another. */
+/** What is charged to a saved payment method: all later payments, one plan's, or nothing while there is another method. */
 export type Saves = "default" | "beside" | { readonly plan: string }
 
 /** `offer` null: only a payment method is saved. */
@@ -114,22 +114,22 @@ export interface CheckoutView extends Setting {
   readonly customerName: string | null
   readonly expiresAt: number
   readonly cancelUrl: string
-  /** What is paid for what is bought (kobo). The form's amount is that and all that is `alsoCharged`. */
+  /** The price of the purchase (kobo). The form's amount is this and all that is `alsoCharged`. */
   readonly dueKobo: number
-  /** What the customer owes for other plans, which is charged to the payment method as well. */
+  /** Overdue bills of other plans, which are charged to the payment method as well. */
   readonly alsoCharged: ReadonlyArray<Owed>
   readonly form: PaymentForm
 }
 
-/** One bill that is owed. */
+/** One overdue bill. */
 export interface Owed {
   readonly plan: string
   readonly amountKobo: number
-  /** When payment first failed. */
+  /** When the payment failed first. */
   readonly since: number
 }
 
-/** What happens by itself if nothing is done, in order of time. */
+/** What happens if the buyer does nothing, in order of time. */
 export interface Consequence {
   readonly at: number
   readonly what: "retry" | "pause" | "restrict" | "hold" | "cancel"
@@ -141,32 +141,32 @@ export interface Halt {
   readonly plan: string
   readonly what: Exclude<EscalationAction, "none">
   readonly since: number
-  /** What ends it: paying what is owed, or time (`at` null: the merchant, when it is asked). */
+  /** What ends it: paying the debt, or time (`at` null: the merchant, on request). */
   readonly ends: "by_paying" | { readonly at: number | null }
 }
 
-/** What comes next of a subscription that owes nothing. */
+/** What happens next on a subscription that owes nothing. */
 export type Upcoming = { readonly plan: string } /** `at` null: with the next delivery. */ & (
   | { readonly what: "charge"; readonly at: number | null }
-  /** It ends by then, or with the next delivery. `billsUnits`: what is used until then is charged then. */
+  /** It ends then, or with the next delivery. `billsUnits`: units used until then are charged then. */
   | { readonly what: "end"; readonly at: number | null; readonly billsUnits: boolean }
   | { readonly what: "cancelled"; readonly at: number }
 )
 
-/** `owed` empty: nothing is, and a payment method can be saved. */
+/** `owed` empty: nothing is owed, and a payment method can be saved. */
 export interface PaymentLinkView extends Setting {
   readonly customerName: string
-  /** The plan that the link is about; null: all of the customer's. */
+  /** The plan that the link is about; null: all of the customer's plans. */
   readonly about: string | null
   readonly owed: ReadonlyArray<Owed>
-  /** What the customer owes for other plans, which is charged to a method that is saved. */
+  /** Overdue bills of other plans, which are charged to a saved method. */
   readonly alsoCharged: ReadonlyArray<Owed>
   readonly consequences: ReadonlyArray<Consequence>
   readonly halts: ReadonlyArray<Halt>
-  /** Where nothing is owed: what comes next. */
+  /** If nothing is owed: what happens next. */
   readonly upcoming: Upcoming | null
   readonly saves: Saves
-  /** What was said in its place, such as that it was paid otherwise; null: nothing. */
+  /** A remark above the form, such as that the bill was paid in another way; null: none. */
   readonly remark: string | null
   readonly form: PaymentForm
 }
@@ -181,28 +181,28 @@ export interface InstalmentShown {
   readonly isNext: boolean
 }
 
-/** A buyer's instalment plan that goes on. All amounts in kobo. */
+/** A buyer's instalment plan that is not paid up or cancelled. All amounts in kobo. */
 export interface InstalmentView extends Setting {
-  /** What is bought. */
+  /** The product. */
   readonly goods: string
   readonly customerName: string
   readonly status: string
   readonly paidKobo: number
   readonly targetKobo: number
   readonly missedKobo: number
-  /** Late fees that are not paid. */
+  /** Unpaid late fees. */
   readonly feeKobo: number
-  /** What is to be paid next, fees included; null: as much as the buyer likes. */
+  /** The next payment, fees included; null: any amount. */
   readonly dueKobo: number | null
   readonly dueAt: number
   readonly deadlineAt: number
-  /** By when the first payment is to be made; null: it was. */
+  /** The deadline of the first payment; null: it is made. */
   readonly beginBy: number | null
-  /** Empty: there is none. */
+  /** Empty: the plan has no schedule. */
   readonly schedule: ReadonlyArray<InstalmentShown>
-  /** What the buyer has just paid; null: nothing. */
+  /** The payment that the buyer has just made; null: none. */
   readonly paidNowKobo: number | null
-  /** A payment is under way. */
+  /** A payment is in progress. */
   readonly isPaying: boolean
   readonly payPath: string
   readonly cancelPath: string
@@ -213,55 +213,55 @@ export interface InstalmentPaymentView extends Setting {
   readonly customerName: string
   readonly paidKobo: number
   readonly targetKobo: number
-  /** Late fees that are not paid. */
+  /** Unpaid late fees. */
   readonly feeKobo: number
-  /** By when the first payment is to be made; null: it was. */
+  /** The deadline of the first payment; null: it is made. */
   readonly beginBy: number | null
-  /** What is due now, in words. */
+  /** The amount due now, in words. */
   readonly due: string
   readonly backPath: string
   readonly form: PaymentForm
 }
 
-/** Asks whether a plan is to be cancelled. */
+/** Asks the buyer to confirm a cancellation. */
 export interface CancelInstalmentsView extends Setting {
   readonly goods: string
   readonly paidKobo: number
-  /** What is kept of that. */
+  /** The part of it that the merchant keeps. */
   readonly feeKobo: number
-  /** What goes back. */
+  /** The part that the buyer gets back. */
   readonly refundKobo: number
-  /** It is not what it was when the buyer confirmed it. */
+  /** The refund has changed since the buyer confirmed it. */
   readonly hasChanged: boolean
   readonly isPaying: boolean
   readonly action: string
   readonly backPath: string
 }
 
-/** A payment whose outcome is not known yet: the page looks again by itself. */
+/** A payment whose result is not known yet: the page polls for it. */
 export interface PendingView extends Setting {
   readonly amountKobo: number
-  /** null: whatever the buyer chooses on the rail's page. */
+  /** null: the buyer chooses one on the rail's page. */
   readonly method: PaymentMethodSummary | null
-  /** The rail's own page, on which the buyer may go on to pay; null: there is nothing left to do. */
+  /** The rail's own page, if the buyer can still pay there; null: nothing is left to do. */
   readonly goOn: string | null
-  /** What the payment company received in place of that; null: nothing that differs. An amount that it does not name is null. */
+  /** The received amount if it differs from the requested one; null: it does not. `amountKobo` null: the rail names no amount. */
   readonly received: { readonly amountKobo: number | null; readonly currency: string } | null
   readonly since: number
-  /** The path that says what became of it: with `Accept: application/json`, `data.status` and `data.redirect_url`. */
+  /** The path that returns the result: with `Accept: application/json`, `data.status` and `data.redirect_url`. */
   readonly returnPath: string
 }
 
-/** A page that only says something: finished, expired, cancelled, in error. */
+/** A page with only a message: finished, expired, cancelled, in error. */
 export interface MessageView {
-  /** null: nobody knows whose it is. */
+  /** null: the merchant is unknown. */
   readonly business: string | null
   readonly simulated: boolean
   readonly tone: "success" | "info" | "warning" | "error"
   readonly title: string
   readonly paragraphs: ReadonlyArray<string>
   readonly action: { readonly label: string; readonly href: string } | null
-  /** Of an error: what support asks for. */
+  /** Of an error: the number that support asks for. */
   readonly requestId: string | null
 }
 

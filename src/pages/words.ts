@@ -1,4 +1,4 @@
-/** What pages say to buyers, in plain English. Amounts in kobo, instants in milliseconds; days are Nigeria's. */
+/** Builds the sentences for buyers, in plain English. Amounts in kobo, instants in milliseconds; days are Nigeria's. */
 import type { BillingCycle } from "../../machines/calendar.ts"
 import { formatKobo } from "../base/money.ts"
 import { DAY_MS } from "../base/time.ts"
@@ -23,7 +23,7 @@ const EVERY: Readonly<Record<BillingCycle, string>> = {
   per_delivery: "for each delivery",
 }
 
-/** How often, such as "every 3 months". */
+/** Returns how often, such as "every 3 months". */
 export const every = (cycle: BillingCycle): string => EVERY[cycle]
 
 /** Such as "₦5,000.00", or "2 × ₦5,000.00" of more than one. */
@@ -32,7 +32,7 @@ export const price = ({ priceKobo, quantity }: Pick<Offer, "priceKobo" | "quanti
 
 const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? "" : "s"}`
 
-/** What an offer costs and from when, in a sentence or two. */
+/** Describes the price and the start of an offer, in a sentence or two. */
 export const terms = (offer: Offer): string => {
   const often = `${price(offer)} ${every(offer.cycle)}`
   if (offer.trialEndsAt === null && offer.isEnding)
@@ -43,32 +43,32 @@ export const terms = (offer: Offer): string => {
   return offer.isEnding ? free : `${free} Then ${often}.`
 }
 
-/** What reported units cost on top, such as "plus ₦50.00 for each unit used". */
+/** Describes the price of reported units, such as "plus ₦50.00 for each unit used". */
 export const units = (unitKobo: number): string => `plus ${formatKobo(unitKobo)} for each unit used`
 
-/** What is charged later, without anybody doing anything. */
+/** Describes what is charged later without an action of the buyer. */
 const later = ({ cycle, trialEndsAt, nextChargeAt, isEnding, unitKobo }: Offer): string => {
   const often = every(cycle)
   if (isEnding) {
     const when = nextChargeAt === null ? "" : ` on ${day(nextChargeAt)}`
     return unitKobo === null
-      ? `It ends by itself${when}, and nothing more is charged.`
-      : `It ends by itself${when}: only what you have used by then is still charged.`
+      ? `It ends automatically${when}, and nothing more is charged.`
+      : `It ends automatically${when}: only what you have used by then is still charged.`
   }
   if (trialEndsAt === null)
     return nextChargeAt === null
       ? `You are charged again ${often}, until it is cancelled.`
-      : `It renews by itself on ${day(nextChargeAt)} and ${often} after that, until it is cancelled.`
+      : `It renews automatically on ${day(nextChargeAt)} and ${often} after that, until it is cancelled.`
   const first =
     nextChargeAt === null ? `${often} after ${day(trialEndsAt)}` : `on ${day(nextChargeAt)} and ${often} after that`
   return `Nothing is charged for it today. You are charged ${first}, until it is cancelled.`
 }
 
-/** How it goes on, and how it ends. */
+/** Describes how a subscription renews, and how it ends. */
 export const renewal = (business: string, offer: Offer): string =>
-  `${later(offer)} To cancel, contact ${business}: nothing more is charged then, and what was paid is not refunded by itself.`
+  `${later(offer)} To cancel, contact ${business}: nothing more is charged then, and what was paid is not refunded automatically.`
 
-/** What happens to a payment method that is only saved. `chargesNow`: something is, if only to check it (decision P8). */
+/** Describes the use of a payment method that is only saved. `chargesNow`: something is charged now, if only to check it (decision P8). */
 export const saving = (business: string, chargesNow: boolean, saves: Saves): string => {
   const until = `until you ask ${business} to remove it.`
   const use =
@@ -80,7 +80,7 @@ export const saving = (business: string, chargesNow: boolean, saves: Saves): str
   return `${chargesNow ? "" : "Nothing is charged now. "}${use}`
 }
 
-/** What happens to a payment method that pays what is owed. */
+/** Describes the later use of a payment method that pays a bill. */
 export const kept = (business: string): string =>
   `The payment method that you pay with is kept for your later payments to ${business}.`
 
@@ -93,14 +93,14 @@ export const paymentMethod = ({ type, brand, last4, bank_name }: PaymentMethodSu
   return last4 === null ? name : `${name} •••• ${last4}`
 }
 
-/** Until when a card is good, such as "expires 12/2034"; null where it says nothing of it. */
+/** Returns until when a card is valid, such as "expires 12/2034"; null if it has no date. */
 export const expiry = ({ exp_month, exp_year }: PaymentMethodSummary): string | null =>
   exp_month === null || exp_year === null ? null : `expires ${String(exp_month).padStart(2, "0")}/${exp_year}`
 
-/** When a payment method was declined, such as "declined on 3 March 2027"; null where it was not. */
+/** Returns when a payment method was declined, such as "declined on 3 March 2027"; null: it was not. */
 export const declinedOn = (at: number | null): string | null => (at === null ? null : `declined on ${day(at)}`)
 
-/** What was paid, when and with what, such as "₦5,000.00 on 3 March 2027 with Visa •••• 4242". */
+/** Describes what was paid, when and how, such as "₦5,000.00 on 3 March 2027 with Visa •••• 4242". */
 export const paidBy = (charge: {
   readonly amount_kobo: number
   readonly paid_at: number | null
@@ -119,11 +119,11 @@ interface Taken {
   readonly contradictions: ReadonlyArray<{ readonly answer: string }>
 }
 
-/** Whether a payment that was declined was made after all (decision P10). */
+/** Whether a payment succeeded after it was declined (decision P10). */
 export const cameAfterAll = ({ status, contradictions }: Pick<Taken, "status" | "contradictions">): boolean =>
   status === "failed" && contradictions.some(({ answer }) => answer === "succeeded")
 
-/** What becomes of a payment that only saves what it is made with (decision P8); null where it failed. */
+/** Describes the result of a verification charge (decision P8); null: it failed. */
 export const verified = (charge: Pick<Taken, "amount_kobo" | "status" | "contradictions">): string | null => {
   const amount = formatKobo(charge.amount_kobo)
   if (charge.status === "pending")
@@ -133,7 +133,7 @@ export const verified = (charge: Pick<Taken, "amount_kobo" | "status" | "contrad
     : null
 }
 
-/** What becomes of a payment that was under way when what it was for ended (decision E15); null where it failed. */
+/** Describes a payment that was in progress when its purpose ended (decision E15); null: it failed. */
 export const tooLate = (charge: Taken, business: string): string | null => {
   if (charge.purpose === "verification") return verified(charge)
   const amount = formatKobo(charge.amount_kobo)
@@ -147,7 +147,7 @@ export const tooLate = (charge: Taken, business: string): string | null => {
 const list = (names: ReadonlyArray<string>): string =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`
 
-/** What is overdue elsewhere and is charged to the payment method as well. */
+/** Says that other overdue bills are charged to the payment method as well. */
 export const alsoCharged = (owed: ReadonlyArray<Owed>): string => {
   const total = owed.reduce((sum, { amountKobo }) => sum + amountKobo, 0)
   return `${formatKobo(total)} that you owe for ${list(owed.map(({ plan }) => plan))} is charged to this payment method now as well.`
@@ -159,7 +159,7 @@ const HALTED: Readonly<Record<Halt["what"], (plan: string) => readonly [halted: 
   hold: (plan) => [`Deliveries of ${plan} have been held`, "Paying starts them again."],
 }
 
-/** Why a subscription is not served in full, since when, and what ends that. */
+/** Says why a subscription is not served in full, since when, and what ends that. */
 export const halt = ({ what, plan, since, ends }: Halt, business: string): string => {
   const [halted, paying] = HALTED[what](plan)
   const sentence = `${halted} since ${day(since)}`
@@ -169,7 +169,7 @@ export const halt = ({ what, plan, since, ends }: Halt, business: string): strin
     : `${sentence}, and resumes on ${day(ends.at)}.`
 }
 
-/** When a subscription is charged next, or how it ends. */
+/** Says when a subscription is charged next, or how it ends. */
 export const upcoming = (next: Upcoming): string => {
   const { plan, what, at } = next
   if (what === "cancelled") return `${plan} was cancelled on ${day(at)}: nothing more is charged for it.`
@@ -180,7 +180,7 @@ export const upcoming = (next: Upcoming): string => {
     : `${plan} ends ${when}, and nothing more is charged for it.`
 }
 
-/** What happens by itself where nothing is done. */
+/** Describes what happens if the buyer does nothing. */
 export const consequence = ({ what, plan }: Consequence): string =>
   ({
     retry: "We try your saved payment method again",

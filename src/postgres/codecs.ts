@@ -1,4 +1,4 @@
-/** How values travel: integers as numbers (all ours fit 2^53), instants as milliseconds since the epoch, both ways. */
+/** Encodings of values: integers as numbers (all ours fit 2^53), instants as milliseconds since the epoch, in both directions. */
 import { PgTypes } from "@effect/sql-pg"
 import { Result } from "effect"
 
@@ -6,7 +6,7 @@ const { OID } = PgTypes
 const POSTGRES_EPOCH_MS = Date.UTC(2000, 0, 1)
 const WORD = 2 ** 32
 
-/** Bytes of Node's pool: one array for each value would be most of what a large statement leaves behind. */
+/** Uses Node's buffer pool: an array for each value would be most of the memory of a large statement. */
 const writeInt64 = (value: number): Uint8Array => {
   const bytes = Buffer.allocUnsafe(8)
   bytes.writeInt32BE(Math.floor(value / WORD), 0)
@@ -27,7 +27,7 @@ types.register<number | bigint>(
   { arrayOid: OID.int8Array },
 )
 
-/** Microseconds from the year 2285 on are beyond what numbers count one by one. */
+/** Microseconds from the year 2285 on exceed the exact integers of a number. */
 const writeMicroseconds = (ms: number): Uint8Array => {
   if (Number.isSafeInteger(ms * 1000)) return writeInt64(ms * 1000)
   const bytes = Buffer.allocUnsafe(8)

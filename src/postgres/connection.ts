@@ -11,7 +11,7 @@ import { sqlStateOf } from "./errors.ts"
 import { enqueueTo, hasFailed, type Tail } from "./pipelining.ts"
 import { rolledBack } from "./rollback.ts"
 
-/** A statement that writes, and what is done with the rows that it returns. */
+/** A statement that writes, and the function that gets the rows that it returns. */
 export interface PendingStatement {
   readonly statement: Statement<object>
   readonly received: (rows: ReadonlyArray<object>) => void
@@ -22,43 +22,43 @@ export interface PendingWrites {
   /** How many statements write them. */
   readonly size: number
   /**
-   * Removes all of them and returns their statements, in order. With `opening`, an expression, the one statement evaluates that before
-   * anything else.
+   * Removes all of them and returns their statements, in order. If `opening` (an expression) is given, the statement evaluates it
+   * before anything else; there must be one statement.
    */
   take(opening?: Fragment): ReadonlyArray<PendingStatement>
 }
 
 export interface Transaction {
   readonly sql: SqlClient.SqlClient
-  /** How it begins. */
+  /** The statement that begins it. */
   readonly begin: string
   /** An expression that is evaluated right after BEGIN; without it the database refuses all writes. */
   readonly opening: Fragment | undefined
   readonly pending: PendingWrites
   readonly tail: Tail
-  /** What is undone in memory where the transaction is not committed, or where that is unknown. */
+  /** Effects that undo changes in memory if the transaction is not committed, or if that is unknown. */
   readonly onRollback: Array<Effect.Effect<void>>
-  /** Whether an earlier try failed because what it went by had changed. */
+  /** Whether an earlier try failed because the rows that it read had changed. */
   readonly isRetry: boolean
 }
 
 /** Runs effects without letting other fibers run in between. */
-const atOnce = <A, E, R>(steps: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+const withoutYielding = <A, E, R>(steps: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.uninterruptible(Effect.provideService(steps, Scheduler.PreventSchedulerYield, true))
 
 export class PipeliningConnection implements Connection {
   readonly #connection: PgConnection.PgConnection
   #transaction: Transaction | undefined
-  #state: "none" | "not begun" | "begun" | "ended" = "none"
+  #state: "none" | "not started" | "started" | "ended" = "none"
 
   constructor(connection: PgConnection.PgConnection) {
     this.#connection = connection
   }
 
-  /** Assigns a transaction, of which nothing is sent yet. */
+  /** Assigns a transaction that has not sent anything yet. */
   assign(transaction: Transaction): void {
     this.#transaction = transaction
-    this.#state = "not begun"
+    this.#state = "not started"
   }
 
   #query({ sql }: Transaction, { statement, received }: PendingStatement): Effect.Effect<void, SqlError.SqlError> {
@@ -66,29 +66,29 @@ export class PipeliningConnection implements Connection {
     return Effect.map(Effect.provideService(statement, sql.transactionService, [raw, 0]), received)
   }
 
-  /** Sends the beginning of the transaction where it has not begun, and its pending writes. */
+  /** Sends the beginning of the transaction if it has not started, and its pending writes. */
   #flush(transaction: Transaction): Effect.Effect<void> {
     const flush = Effect.suspend(() => {
       const { sql, begin, opening, pending, tail } = transaction
       const writes = pending.size === 0 ? [] : pending.take()
-      const isBegun = this.#state === "begun"
-      this.#state = "begun"
-      const first = isBegun ? [] : [sql.unsafe(begin), ...(opening === undefined ? [] : [sql`SELECT ${opening}`])]
-      const sending = [
+      const isStarted = this.#state === "started"
+      this.#state = "started"
+      const first = isStarted ? [] : [sql.unsafe(begin), ...(opening === undefined ? [] : [sql`SELECT ${opening}`])]
+      const statements = [
         ...first.map((statement) => this.#connection.query(...statement.compile())),
         ...writes.map((write) => this.#query(transaction, write)),
       ]
-      return Effect.forEach(sending, (statement) => enqueueTo(tail, statement), { discard: true })
+      return Effect.forEach(statements, (statement) => enqueueTo(tail, statement), { discard: true })
     })
-    return atOnce(flush)
+    return withoutYielding(flush)
   }
 
-  /** Sends what has to be sent before a statement of the transaction. */
+  /** Sends the pending statements before a statement of the transaction. */
   #before<A>(statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, SqlError.SqlError> {
     const transaction = this.#transaction
     if (transaction === undefined) return statement
     if (this.#state === "ended") return Effect.die(new Error("A statement follows the end of its transaction."))
-    return this.#state === "begun" && transaction.pending.size === 0
+    return this.#state === "started" && transaction.pending.size === 0
       ? statement
       : Effect.andThen(this.#flush(transaction), statement)
   }
@@ -113,16 +113,16 @@ export class PipeliningConnection implements Connection {
     Effect.suspend(() => this.#before(this.#connection.queryValues(text, params)))
   readonly executeValuesUnprepared: Connection["executeValuesUnprepared"] = (text, params) =>
     Effect.suspend(() => this.#before(this.#connection.queryValues(text, params, false)))
-  // A stream reserves a connection of its own, for which it would wait for ever inside a transaction.
+  // A stream reserves its own connection: inside a transaction it would wait for that forever.
   readonly executeStream: Connection["executeStream"] = () =>
     Stream.die(new Error("Read page by page: statements are not streamed."))
 
-  /** Commits the transaction with its pending writes; returns false where Postgres rolled it back. */
+  /** Commits the transaction with its pending writes; returns false if Postgres rolled it back. */
   commit(): Effect.Effect<boolean, SqlError.SqlError> {
     const transaction = this.#transaction!
     const { opening, pending, tail } = transaction
     return Effect.suspend(() => {
-      if (this.#state === "not begun") {
+      if (this.#state === "not started") {
         if (pending.size === 0) {
           this.#state = "ended"
           return Effect.succeed(true)
@@ -138,7 +138,7 @@ export class PipeliningConnection implements Connection {
       const flush = Effect.onError(this.#flush(transaction), () => Effect.ignore(this.rollback()))
       return Effect.flatMap(flush, () => {
         this.#state = "ended"
-        // Postgres knows nothing of a statement that could not be sent: it would commit the others.
+        // Postgres does not know a statement that could not be sent: it would commit the others.
         const end = hasFailed(tail) ? "ROLLBACK" : "COMMIT"
         return Effect.map(this.#connection.query(end, []), ({ command }) => command === "COMMIT")
       })
@@ -147,9 +147,9 @@ export class PipeliningConnection implements Connection {
 
   rollback(): Effect.Effect<void, SqlError.SqlError> {
     return Effect.suspend(() => {
-      const isBegun = this.#state === "begun"
+      const isStarted = this.#state === "started"
       this.#state = "ended"
-      return isBegun ? Effect.asVoid(this.#connection.query("ROLLBACK", [])) : Effect.void
+      return isStarted ? Effect.asVoid(this.#connection.query("ROLLBACK", [])) : Effect.void
     })
   }
 

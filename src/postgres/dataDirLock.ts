@@ -1,6 +1,6 @@
 /**
- * The lock of a DATA_DIR: a folder with the number of the process that holds it while it starts or stops the embedded server. One whose
- * holder is gone is removed by one process.
+ * The lock of a DATA_DIR: a folder with the number of the process that owns it while it starts or stops the embedded server. If the owner
+ * is dead, one process removes the lock.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -10,9 +10,9 @@ import { ConfigProblem } from "../config/Config.ts"
 /** Room for a first start on a slow disk: initdb takes about a second, a start after a crash replays the log. */
 export const START_LIMIT_MS = 60_000
 const LOCK_POLL_MS = 25
-/** A lock has no name for a moment: while it is taken, and while it is let go of. */
-const UNNAMED_LOCK_MS = 1_000
-/** Of two that end at once the second waits until the first has looked who is left; a stop takes less. */
+/** A lock has no owner for a moment while it is taken and while it is released. */
+const NO_OWNER_MS = 1_000
+/** If two processes end together, the second waits until the first has checked who is left; a stop takes less. */
 const EXIT_LIMIT_MS = 5_000
 
 /** Whether a process runs. */
@@ -25,20 +25,20 @@ export const isAlive = (pid: number): boolean => {
   }
 }
 
-/** Whether whoever held the lock is gone; one without a name may be about to get it, or just be let go of. */
+/** Whether the owner of a lock is dead. A lock without an owner may be about to get one, or may just be released. */
 const isStale = (lock: string): boolean => {
   try {
     const since = statSync(lock).mtimeMs
-    const holder = existsSync(join(lock, "pid")) ? Number(readFileSync(join(lock, "pid"), "utf8")) : 0
-    return holder === 0 ? Date.now() - since > UNNAMED_LOCK_MS : !isAlive(holder)
+    const owner = existsSync(join(lock, "pid")) ? Number(readFileSync(join(lock, "pid"), "utf8")) : 0
+    return owner === 0 ? Date.now() - since > NO_OWNER_MS : !isAlive(owner)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return false
     throw error
   }
 }
 
-/** Takes a lock that nobody has: a folder with the number of this process. */
-const isTaken = (lock: string): boolean => {
+/** Takes a free lock: creates a folder with the number of this process. Returns whether it did. */
+const takeFree = (lock: string): boolean => {
   try {
     mkdirSync(lock)
     writeFileSync(join(lock, "pid"), String(process.pid))
@@ -49,10 +49,10 @@ const isTaken = (lock: string): boolean => {
   }
 }
 
-/** Removes a lock whose holder is gone: one process at a time, so that none removes what another has just taken. */
+/** Removes a lock whose owner is dead. One process at a time does this, so that none removes a lock that another has just taken. */
 const removeStale = (lock: string): void => {
   const removing = `${lock}.stale`
-  if (!isTaken(removing)) {
+  if (!takeFree(removing)) {
     if (isStale(removing)) rmSync(removing, { recursive: true, force: true })
     return
   }
@@ -64,7 +64,7 @@ const removeStale = (lock: string): void => {
 }
 
 const tryLock = (lock: string): boolean => {
-  if (isTaken(lock)) return true
+  if (takeFree(lock)) return true
   if (isStale(lock)) removeStale(lock)
   return false
 }
@@ -79,16 +79,16 @@ export const lockWithin = async (lock: string): Promise<void> => {
   }
 }
 
-/** The same for one that ends, which cannot await. */
+/** Takes a lock in a process that is ending and cannot await; returns false after a time limit. */
 export const lockAtExit = (lock: string): boolean => {
   const limit = Date.now() + EXIT_LIMIT_MS
-  const still = new Int32Array(new SharedArrayBuffer(4))
+  const sleeper = new Int32Array(new SharedArrayBuffer(4))
   while (!tryLock(lock)) {
     if (Date.now() > limit) return false
-    Atomics.wait(still, 0, 0, LOCK_POLL_MS)
+    Atomics.wait(sleeper, 0, 0, LOCK_POLL_MS)
   }
   return true
 }
 
-/** Lets go of a lock that this process holds. */
+/** Releases a lock of this process. */
 export const unlock = (lock: string): void => rmSync(lock, { recursive: true, force: true })

@@ -1,9 +1,9 @@
 /**
- * The embedded Postgres: real server binaries from the registry, one server per DATA_DIR, shared by every process that
- * names that DATA_DIR and stopped by the last of them. Data outlives it; fsync stays on.
+ * The embedded Postgres runs real server binaries from the registry: one server per DATA_DIR. All processes with the same DATA_DIR share
+ * it, and the last one stops it. The data stays; fsync stays on.
  *
- * What is in DATA_DIR: `location` (where the cluster lies), `password`, `users/<pid>` (a file per process using it) and
- * `lock/` (held while starting or stopping).
+ * Contents of DATA_DIR: `location` (the path of the cluster), `password`, `users/<pid>` (a file per process that uses it) and
+ * `lock/` (exists while a process starts or stops the server).
  */
 import { execFileSync, spawnSync } from "node:child_process"
 import { randomBytes } from "node:crypto"
@@ -34,7 +34,7 @@ import { isAlive, lockAtExit, lockWithin, START_LIMIT_MS, unlock } from "./dataD
 
 const DATABASE = "billing"
 const USER = "billing"
-/** A port that was free may be taken by the time that the server binds it. */
+/** Another program may take a free port before the server binds it. */
 const START_ATTEMPTS = 3
 /** Where root keeps clusters that an unprivileged server could not reach under DATA_DIR. */
 const ROOT_STATE_DIR = "/var/lib/recurring-billing"
@@ -47,7 +47,7 @@ interface Account {
 
 export interface EmbeddedServer {
   readonly url: Redacted.Redacted<string>
-  /** Stops using the server; stops the server itself where nobody else uses it. Synchronous: it also runs on exit. */
+  /** Stops using the server, and stops the server itself if no other process uses it. Synchronous: it also runs on exit. */
   readonly release: () => void
 }
 
@@ -70,7 +70,7 @@ const serverAccount = (): Account | undefined => {
   return { uid: Number(found[2]), gid: Number(found[3]), name: found[0]! }
 }
 
-/** Whether an unprivileged account can walk down to `path`. */
+/** Whether an unprivileged account can reach `path`. */
 const reachable = (path: string): boolean => {
   for (let at = path; ; at = dirname(at)) {
     if (existsSync(at) && (statSync(at).mode & 0o005) !== 0o005) return false
@@ -89,7 +89,7 @@ const packageDir = (): string => {
   }
 }
 
-/** The links between the library versions: install scripts are off, so the package's own list of them is followed here. */
+/** Creates the links between library versions: install scripts are off, so this reads the package's own list of links. */
 const completeLibraries = (native: string): void => {
   const list = join(native, "pg-symlinks.json")
   if (!existsSync(list)) return
@@ -159,17 +159,17 @@ const freePort = (): Promise<number> =>
 const credentials = (account: Account | undefined) =>
   account === undefined ? {} : { uid: account.uid, gid: account.gid }
 
-/** Their messages are English and their tools find no stray PG… settings. */
+/** Environment of the server and its tools: English messages, and no PG… settings of the caller. */
 const serverEnv = (): NodeJS.ProcessEnv => ({ PATH: process.env.PATH, LC_ALL: "C", TZ: "UTC" })
 
-/** What a start that was killed as it made its cluster has left. */
+/** Removes the unfinished cluster of a start that was killed. */
 const removeUnfinished = (cluster: string): void => {
   const folder = dirname(cluster)
   for (const name of readdirSync(folder))
     if (name.startsWith(`${basename(cluster)}.new-`)) rmSync(join(folder, name), { recursive: true, force: true })
 }
 
-/** Makes the cluster in a folder of its own, which is renamed once it is whole: killed in between, the next start makes another. */
+/** Creates the cluster in a temporary folder, renamed when complete: if the process is killed in between, the next start creates another. */
 const initialise = (bin: string, cluster: string, password: string, account: Account | undefined): void => {
   mkdirSync(dirname(cluster), { recursive: true })
   removeUnfinished(cluster)
@@ -210,7 +210,7 @@ const initialise = (bin: string, cluster: string, password: string, account: Acc
   }
 }
 
-/** What a billing database wants of a development machine: modest memory, checkpoints that don't pile up, no sockets. */
+/** Settings for a development machine: modest memory, checkpoints that don't pile up, no sockets. */
 const SERVER_OPTIONS = {
   listen_addresses: "127.0.0.1",
   unix_socket_directories: "",
@@ -220,7 +220,7 @@ const SERVER_OPTIONS = {
   maintenance_work_mem: "128MB",
   max_wal_size: "4GB",
   checkpoint_timeout: "15min",
-  // Accounts can move to another cell, four at once, and so replicate (docs/scaling.md).
+  // Accounts move to other cells by replication, four at the same time (docs/scaling.md).
   wal_level: "logical",
   max_replication_slots: "24",
   max_wal_senders: "24",
@@ -232,12 +232,12 @@ const SERVER_OPTIONS = {
   timezone: "UTC",
 }
 
-/** Of the version that comes with the package alone: older ones bound these by `max_replication_slots`. */
+/** For the packaged version only: older versions limited this by `max_replication_slots`. */
 const OWN_OPTIONS = { max_active_replication_origins: "24" }
 
 type Settings = Readonly<Record<string, string>>
 
-/** How a server differs from the embedded one of a development machine. */
+/** Differences from the default embedded server. */
 export interface Differing {
   /** The folder of another Postgres's programs, which the account that runs the server can read. */
   readonly programs?: string | undefined
@@ -266,7 +266,7 @@ const startServer = async (
     .join(" ")
   const log = join(cluster, "server.log")
   const args = ["start", "-D", cluster, "-l", log, "-w", "-t", String(START_LIMIT_MS / 1000), "-o", options]
-  // pg_ctl leaves the server in a session of its own: it outlives a killed parent, and the next start finds it.
+  // pg_ctl starts the server in a separate session: it outlives a killed parent, and the next start finds it.
   const out = openSync("/dev/null", "w")
   const result = spawnSync(join(bin, "pg_ctl"), args, {
     stdio: ["ignore", out, out],
@@ -299,7 +299,7 @@ const users = (dataDir: string): ReadonlyArray<number> => {
 }
 
 /**
- * The server of this DATA_DIR, started where it does not run yet. Safe to call from several processes at once.
+ * Returns the server of this DATA_DIR and starts it if it is not running. Several processes may call it at the same time.
  * Fails with {@link ConfigProblem}: one line that says what to change.
  */
 export const useEmbeddedServer = async (
@@ -310,7 +310,7 @@ export const useEmbeddedServer = async (
   const account = serverAccount()
   const bin = programs ?? join(binaries(account), "bin")
   const lock = join(dataDir, "lock")
-  const mine = join(dataDir, "users", String(process.pid))
+  const userFile = join(dataDir, "users", String(process.pid))
   await lockWithin(lock)
   try {
     const cluster = location(dataDir, account)
@@ -321,15 +321,15 @@ export const useEmbeddedServer = async (
     const port =
       runningPort(cluster) ??
       (await startServer(bin, cluster, account, programs === undefined ? { ...OWN_OPTIONS, ...settings } : settings))
-    writeFileSync(mine, "")
+    writeFileSync(userFile, "")
     let released = false
     return {
       url: Redacted.make(`postgres://${USER}:${password}@127.0.0.1:${port}/${DATABASE}`),
       release: () => {
         if (released) return
         released = true
-        rmSync(mine, { force: true })
-        // Whoever holds the lock for longer is starting, and will be its user: the server is left to them.
+        rmSync(userFile, { force: true })
+        // A process that keeps the lock for longer is starting and will use the server: leave it running.
         if (!lockAtExit(lock)) return
         try {
           if (users(dataDir).length === 0) {

@@ -1,9 +1,9 @@
-/** Why a statement failed, in Postgres's own words or in those of the connection to it. */
+/** Why a statement failed, as reported by Postgres or by the connection. */
 import { SqlError } from "effect/sql"
 
 /**
- * The SQLSTATE with which the server refused something; undefined where it is not the server that speaks: a socket that broke has
- * codes of its own (ECONNRESET, EPIPE), which say nothing of what became of the statement.
+ * The SQLSTATE with which the server refused a statement; undefined if the error is not from the server. A broken socket has other codes
+ * (ECONNRESET, EPIPE), which do not say whether the statement was executed.
  */
 export const sqlStateOf = (error: unknown): string | undefined => {
   if (!SqlError.isSqlError(error)) return undefined
@@ -13,13 +13,13 @@ export const sqlStateOf = (error: unknown): string | undefined => {
 
 /** SQLSTATEs of a server that is shutting down, starting up, recovering or full, and of broken connections. */
 const AWAY = /^(57P0[1-5]|53300|08...)$/
-/** Of one that takes no writes: a standby, or one whose disk or memory is full. */
+/** SQLSTATEs of a server that accepts no writes: a standby, or one whose disk or memory is full. */
 const UNWRITABLE = /^(25006|53[12]00)$/
 
-/** Whether the server says that it is not to be had just now. */
+/** Whether the server reports that it is unavailable. */
 export const isAway = (error: unknown): boolean => AWAY.test(sqlStateOf(error) ?? "")
 
-/** Whether the server says that it cannot write just now: for its operator to see to. */
+/** Whether the server reports that it cannot write. Its operator has to act. */
 export const isUnwritable = (error: unknown): boolean => UNWRITABLE.test(sqlStateOf(error) ?? "")
 
 interface Caused {
@@ -28,7 +28,7 @@ interface Caused {
   readonly cause?: Caused
 }
 
-/** Why the database did not do something, in one line: the innermost reason there is. Undefined where it is not about the database. */
+/** Why the database failed, in one line: the innermost reason. Undefined if the error is not from the database. */
 export const databaseReason = (error: unknown): string | undefined => {
   if (!SqlError.isSqlError(error)) return undefined
   let reason: string = error.message
@@ -37,6 +37,6 @@ export const databaseReason = (error: unknown): string | undefined => {
   return reason.split("\n")[0]!
 }
 
-/** Whether the database cannot be reached, or lets nobody in. */
+/** Whether the database cannot be reached, or rejects the login. */
 export const isUnreachable = (error: unknown): boolean =>
   SqlError.isSqlError(error) && ["ConnectionError", "AuthenticationError"].includes(error.reason._tag)

@@ -1,8 +1,8 @@
-/** Transactions that read tables whole, as no request does. */
+/** Transactions that read whole tables, as no request does. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** For the rest of the running transaction: no limit of time, and the plans that suit much of a table. */
+/** For the rest of the running transaction: no time limit, and the query plans that suit large parts of a table. */
 export const withFullScans = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) =>

@@ -1,4 +1,4 @@
-/** Rows that somebody else holds. */
+/** Waiting for rows that another transaction has locked. */
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { problem } from "../base/problem.ts"
@@ -6,30 +6,30 @@ import { sqlStateOf } from "./errors.ts"
 import { enqueue } from "./transaction.ts"
 
 /**
- * What a request comes to that cannot have what it needs. Row-level security shows it its own account's rows only, so nobody else's
- * are what it waits for.
+ * The error of a request that cannot get a lock that it needs. Row-level security shows a request its own account's rows only, so it
+ * waits for requests of the same account only.
  */
 export const LOCKED = problem(
   "lock_timeout",
-  "Another request of this account has been holding what this one needs: try again once that is through.",
+  "Another request of this account has locked data that this request needs. Try again when it has finished.",
 )
 
-/** Whether a transaction gave up because of a row that somebody else held for longer than it waits. */
+/** Whether a transaction gave up because another one kept a row locked for longer than it waits. */
 export const isLockTimeout = (error: unknown): boolean => sqlStateOf(error) === "55P03"
 
-/** Whether what somebody else holds is waited for: not by many who would all wait for what one of them needs. */
-export const WaitForLocks = Context.Reference<boolean>("billing/db/MayWait", { defaultValue: () => true })
+/** Whether to wait for locks of other transactions: false if many callers would all wait for a row that one of them needs. */
+export const WaitForLocks = Context.Reference<boolean>("billing/postgres/WaitForLocks", { defaultValue: () => true })
 
-/** The running transaction waits for so long at most for each thing that somebody else holds. */
-export const setLockTimeout = (waitsMs: number) =>
+/** Limits how long the running transaction waits for each lock of another transaction. */
+export const setLockTimeout = (timeoutMs: number) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    enqueue(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`),
+    enqueue(sql`SELECT set_config('lock_timeout', ${String(timeoutMs)}, true)`),
   )
 
-/** For how long what somebody else holds is waited for where others wait along. */
+/** How long a transaction waits for a lock if other work waits with it. */
 export const LOCK_TIMEOUT_MS = 500
 
-/** A transaction of a worker, which is everybody's: what somebody holds for longer is left for later. */
+/** Runs a transaction of a worker, which serves all tenants: rows that stay locked for longer are left for later. */
 export const withLockTimeout = <A, E, R>(work: Effect.Effect<A, E, R>) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     sql.withTransaction(Effect.andThen(setLockTimeout(LOCK_TIMEOUT_MS), work)),

@@ -12,7 +12,7 @@ import { checkRoles } from "./roles.ts"
 
 const MIGRATIONS = join(import.meta.dirname, "../../migrations")
 const MIN_SERVER_VERSION = 150_000
-/** How long a migration waits for a table that others use, who all wait behind it: then it makes room for them, and tries again, until they have ended. */
+/** How long a migration waits for a table that others use; all later users wait behind it. Then it lets them pass, and tries again. */
 const LOCK_WAIT_MS = 2_000
 const PAUSE_MS = 1_000
 
@@ -39,7 +39,7 @@ const appliedNames = Effect.gen(function* () {
   return new Map(rows.map((row) => [row.name, row.checksum]))
 })
 
-/** What is applied and what is not (names of migration files). */
+/** The applied and the pending migrations (names of migration files). */
 export const migrationStatus = Effect.map(appliedNames, (applied) => ({
   applied: [...applied.keys()],
   pending: migrationsIn(MIGRATIONS)
@@ -50,12 +50,12 @@ export const migrationStatus = Effect.map(appliedNames, (applied) => ({
 /** Applies the first of the files that is pending, if any, and returns its name. */
 const applyNext = Effect.fnUntraced(function* (files: ReadonlyArray<Migration>) {
   const sql = yield* SqlClient.SqlClient
-  // As long as it takes: for another process, and for tables that are read whole.
+  // No time limit: it may wait for another process, and read whole tables.
   yield* withFullScans
   yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`
   yield* sql`CREATE TABLE IF NOT EXISTS schema_migration (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
   const applied = yield* appliedNames
-  // A newer version may have added migrations after ours; before ours there are none but our own.
+  // A newer version may have added migrations after ours. Before ours there are only our own.
   const last = files.at(-1)?.name ?? ""
   const unknown = [...applied.keys()].find((name) => name < last && files.every((file) => file.name !== name))
   if (unknown !== undefined)
@@ -70,20 +70,22 @@ const applyNext = Effect.fnUntraced(function* (files: ReadonlyArray<Migration>) 
   const next = files.find(({ name }) => !applied.has(name))
   if (next === undefined) return undefined
   yield* setLockTimeout(LOCK_WAIT_MS)
-  // One statement to the protocol; the server runs the file's statements one by one.
+  // The protocol sees one statement; the server runs the file's statements one by one.
   yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${next.text}$file$; END $migration$`).unprepared
   yield* sql`INSERT INTO schema_migration (name, checksum) VALUES (${next.name}, ${next.checksum})`
   return next.name
 })
 
-const tellHeldUp = (error: unknown) =>
+const logLockTimeout = (error: unknown) =>
   isLockTimeout(error)
-    ? Effect.logWarning("a migration needs a table that a longer transaction uses: it tries again until that has ended")
+    ? Effect.logWarning(
+        "a migration waits for a table that a longer transaction uses: it tries again until that has ended",
+      )
     : Effect.void
 
 /**
- * Applies the pending files of a folder and returns their names. Processes that start together wait for each other. Fails with ConfigProblem on
- * a server that is too old, and where an applied file has been edited or is missing.
+ * Applies the pending files of a folder and returns their names. Processes that start together wait for each other. Fails with
+ * ConfigProblem if the server is too old, or if an applied file was edited or is missing.
  */
 export const migrateFrom = Effect.fn("migrate")(function* (folder: string) {
   const sql = yield* SqlClient.SqlClient
@@ -96,7 +98,7 @@ export const migrateFrom = Effect.fn("migrate")(function* (folder: string) {
   const files = migrationsIn(folder)
   const done: Array<string> = []
   for (;;) {
-    const name = yield* Effect.retry(Effect.tapError(sql.withTransaction(applyNext(files)), tellHeldUp), {
+    const name = yield* Effect.retry(Effect.tapError(sql.withTransaction(applyNext(files)), logLockTimeout), {
       while: isLockTimeout,
       schedule: Schedule.spaced(PAUSE_MS),
     })
@@ -105,5 +107,5 @@ export const migrateFrom = Effect.fn("migrate")(function* (folder: string) {
   }
 })
 
-/** {@link migrateFrom} of the service's own migrations. It also fails with ConfigProblem where the roles lack what the migrations granted. */
+/** Runs {@link migrateFrom} on the service's own migrations. Also fails with ConfigProblem if the roles lack privileges that migrations granted. */
 export const migrate = Effect.tap(migrateFrom(MIGRATIONS), () => checkRoles)

@@ -1,4 +1,4 @@
-/** Pipelining: statements that are sent one behind the other, without waiting for an answer in between. Their answers arrive in order. */
+/** Pipelining sends statements one after the other without waiting for results in between. Results arrive in order. */
 import { Effect, Exit, Fiber } from "effect"
 import type { SqlError } from "effect/sql"
 import { sqlStateOf } from "./errors.ts"
@@ -6,7 +6,7 @@ import { sqlStateOf } from "./errors.ts"
 /** Whether Postgres refused a statement because an earlier one of its transaction had failed. */
 export const isAftermath = (error: unknown): boolean => sqlStateOf(error) === "25P02"
 
-/** The failure that the others follow from, of results in the order of their statements; undefined where none failed. */
+/** The failure that caused the others, of results in the order of their statements; undefined if none failed. */
 export const firstFailure = <A, E>(exits: ReadonlyArray<Exit.Exit<A, E>>): Exit.Failure<A, E> | undefined => {
   const failed = exits.filter(Exit.isFailure)
   const isCause = ({ cause }: Exit.Failure<A, E>) =>
@@ -14,10 +14,10 @@ export const firstFailure = <A, E>(exits: ReadonlyArray<Exit.Exit<A, E>>): Exit.
   return failed.find(isCause) ?? failed[0]
 }
 
-/** Statements of a transaction that were sent, and whose answers are awaited at its end. */
+/** Statements of a transaction that are sent and whose results are awaited at its end. */
 export type Tail = Array<Fiber.Fiber<unknown, SqlError.SqlError>>
 
-/** Waits for all answers; fails as the first statement did that failed. */
+/** Waits for all results; fails with the error of the first statement that failed. */
 export const settled = (tail: Tail): Effect.Effect<void, SqlError.SqlError> =>
   Effect.flatMap(Effect.forEach(tail, Fiber.await), (exits) => firstFailure(exits) ?? Effect.void)
 
@@ -25,17 +25,17 @@ export const settled = (tail: Tail): Effect.Effect<void, SqlError.SqlError> =>
 export const hasFailed = (tail: Tail): boolean =>
   firstFailure(tail.flatMap((fiber) => fiber.pollUnsafe() ?? [])) !== undefined
 
-/** Sends a statement; its answer is awaited with those of `tail`. */
+/** Sends a statement; its result is awaited together with those of `tail`. */
 export const enqueueTo = (tail: Tail, statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<void> =>
   // It belongs to the transaction, not to the fiber that sends it.
   Effect.map(Effect.forkDetach(statement, { startImmediately: true }), (fiber) => void tail.push(fiber))
 
-/** The concurrency with which effects run whose statements are pipelined; the first that fails ends it. */
+/** The concurrency of effects whose statements are pipelined; the first failure ends them all. */
 export const PIPELINED = { concurrency: "unbounded" } as const
 
 /**
- * Sends statements that do not need each other's answers, in their order, and waits for all answers. Fails as the first statement did
- * that failed.
+ * Sends statements that do not need each other's results, in order, and waits for all results. Fails with the error of the first
+ * statement that failed.
  */
 export const pipelined = <E, R>(statements: ReadonlyArray<Effect.Effect<unknown, E, R>>): Effect.Effect<void, E, R> =>
   Effect.flatMap(

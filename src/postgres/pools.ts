@@ -1,7 +1,7 @@
 /**
- * Pools whose connections each have one user at a time and are pipelined all the same: statements that a user sends together
- * go out together and come back in order, in one round trip. (The package's own client pipelines the statements of connections
- * that are shared; on those that it reserves for a transaction each waits for the one before.)
+ * Pools whose connections have one user at a time and are still pipelined: statements that a user sends together go out together and
+ * return in order, in one round trip. (The package's own client pipelines only connections that are shared; on a connection reserved for
+ * a transaction each statement waits for the one before.)
  */
 import { PgClient, PgPool } from "@effect/sql-pg"
 import { Effect, type Scope } from "effect"
@@ -11,7 +11,7 @@ import type { Connection } from "effect/sql/SqlConnection"
 import { PipeliningConnection } from "./connection.ts"
 
 export interface PipeliningPool {
-  /** A connection that nobody else has until the scope closes. */
+  /** A connection for one user, until the scope closes. */
   readonly take: Effect.Effect<Connection, SqlError.SqlError, Scope.Scope>
   readonly client: SqlClient.SqlClient
 }
@@ -39,15 +39,15 @@ export const makePipeliningPool = Effect.fnUntraced(function* (config: PgPool.Co
 })
 
 /**
- * A client for single statements, on so many connections: each statement goes to the one that has the fewest, so that who waits for a lock
- * keeps nobody waiting as long as there is another. (A pool of the package's gives all of them the same connection until that has 32; one
- * whose connections have a user each can be left with users that wait and nobody who connects, once its database was away: effect 4.1.0.)
+ * Creates a client for single statements on this many connections. Each statement uses the connection with the fewest users, so that one
+ * that waits for a lock delays no other while another connection is free. (The package's pool gives all of them the same connection until
+ * that has 32; a pool with one user per connection can leave waiting users without a new connection after an outage: effect 4.1.0.)
  */
 export const makeStatements = Effect.fnUntraced(function* (config: PgPool.Config, connections: number) {
   const one = PgPool.make({ ...config, maxConnections: 1, multiplex: true })
   const slots = (yield* Effect.all(Array.from({ length: connections }, () => one))).map((pool) => ({ pool, users: 0 }))
   const take = Effect.sync(() => {
-    // Of those with as few the first, which is the warmest.
+    // The first of those with the fewest users: its caches are the warmest.
     const slot = slots.reduce((least, other) => (other.users < least.users ? other : least))
     slot.users++
     return slot

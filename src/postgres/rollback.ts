@@ -1,4 +1,4 @@
-/** What became of transactions that failed. */
+/** The outcome of transactions that failed: rolled back, or unknown. */
 import { Cause } from "effect"
 import { SqlError } from "effect/sql"
 import { isAway, sqlStateOf } from "./errors.ts"
@@ -6,21 +6,21 @@ import { isAway, sqlStateOf } from "./errors.ts"
 export const unknownError = (operation: string, cause: unknown) =>
   new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, operation }) })
 
-/** The operation that the error of a rolled back transaction names. */
+/** The operation in the error of a rolled back transaction. */
 const ROLLED_BACK = "roll back"
 
 export const rolledBack = (cause: unknown) => unknownError(ROLLED_BACK, cause)
 
-/** The operation that the error of a transaction names whose connection was lost at its end. */
+/** The operation in the error of a transaction whose connection was lost during the commit. */
 const LOST_AT_COMMIT = "commit"
 
-/** Marks the error of a transaction's end where it leaves open whether the transaction was committed. */
+/** Marks an error at the end of a transaction if it is unknown whether the transaction was committed. */
 export const orOutcomeUnknown = (error: SqlError.SqlError): SqlError.SqlError =>
   isRolledBack(error) || (sqlStateOf(error) !== undefined && !isAway(error))
     ? error
     : unknownError(LOST_AT_COMMIT, error)
 
-/** Whether a transaction failed in a way that leaves open whether it was committed. */
+/** Whether it is unknown if the failed transaction was committed. */
 export const isOutcomeUnknown = ({ reason }: SqlError.SqlError): boolean =>
   reason._tag === "UnknownError" && reason.operation === LOST_AT_COMMIT
 
@@ -29,11 +29,11 @@ export const isRolledBack = ({ reason }: SqlError.SqlError): boolean =>
   reason._tag === "UnknownError" && reason.operation === ROLLED_BACK
 
 /**
- * Whether a transaction that failed so has certainly done nothing: it was given up before its end, or the database itself has said
- * why. Of one whose connection was lost nobody knows.
+ * Whether a failed transaction has certainly changed nothing: it ended before its COMMIT, or the database reported why it failed. If
+ * its connection was lost, the outcome is unknown.
  */
 export const isCertainlyRolledBack = (cause: Cause.Cause<unknown>): boolean => {
-  // The sandbox's rail, which answers whatever happens, dies of its database.
+  // The sandbox's rail never fails: a database error ends it as a defect.
   const errors = cause.reasons.flatMap((reason) =>
     Cause.isFailReason(reason) ? [reason.error] : Cause.isDieReason(reason) ? [reason.defect] : [],
   )

@@ -1,17 +1,17 @@
-/** The sockets of this process to its databases: those of one that says nothing any more can be closed, as a line that breaks closes them. */
+/** The sockets of this process to its databases. Sockets to a silent database can be closed, which looks like a broken connection. */
 import { connect, type NetConnectOpts, type Socket } from "node:net"
 import { Redacted } from "effect"
 
 const DEFAULT_PORT = 5432
-/** A connection that died without a word is found out by the system, too. */
+/** The operating system also detects a connection that died silently. */
 const KEEP_ALIVE_AFTER_MS = 10_000
 
-/** Where a database is, by its address: at a host, or behind a socket of the system. As in libpq, its parameters replace what stands before. */
+/** Parses the address of a database: a host or a Unix socket. As in libpq, query parameters override the other parts. */
 export const placeOf = (address: string): NetConnectOpts => {
-  const { hostname, port: own, searchParams } = new URL(address)
+  const { hostname, port: urlPort, searchParams } = new URL(address)
   const last = (name: string) => searchParams.getAll(name).at(-1)
   const host = last("host") ?? decodeURIComponent(hostname.replace(/^\[(.*)\]$/, "$1"))
-  const port = Number(last("port") ?? (own === "" ? DEFAULT_PORT : own))
+  const port = Number(last("port") ?? (urlPort === "" ? DEFAULT_PORT : urlPort))
   return host.startsWith("/")
     ? { path: `${host}/.s.PGSQL.${port}` }
     : { host: host === "" ? "localhost" : host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS }
@@ -25,9 +25,9 @@ class Sockets {
     this.#place = placeOf(address)
   }
 
-  /** Opens one more. What is written to it before it is connected waits for that. */
+  /** Opens a socket. Data written before it is connected waits until then. */
   readonly open = (): Socket => {
-    // A statement is one write and then a wait: nothing is gained by holding it back.
+    // A statement is one write followed by a wait: delaying the write gains nothing.
     const socket = connect({ ...this.#place, noDelay: true })
     this.#open.add(socket)
     socket.once("close", () => this.#open.delete(socket))
@@ -41,10 +41,10 @@ class Sockets {
 
 const byAddress = new Map<string, Sockets>()
 
-/** Those to one database. */
+/** Returns the sockets to one database. */
 export const socketsTo = (url: Redacted.Redacted<string>): Sockets => {
   const address = Redacted.value(url)
-  const known = byAddress.get(address) ?? new Sockets(address)
-  byAddress.set(address, known)
-  return known
+  const sockets = byAddress.get(address) ?? new Sockets(address)
+  byAddress.set(address, sockets)
+  return sockets
 }

@@ -1,7 +1,7 @@
 /**
- * The database's clock, which this machine's has to agree with (decision D10). A process looks at it before anything else that it does
- * with the database, and every two seconds from then on. While they disagree it answers no request and does no background work:
- * one of the two is wrong, and the process does not know which.
+ * DatabaseClock compares this machine's clock with the database's (decision D10). A process checks it before its first work with the database,
+ * and every two seconds from then on. While they disagree it answers no request and does no background work: one of the two is wrong, and
+ * the process does not know which.
  */
 import { Context, Data, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -12,14 +12,14 @@ import { lastAnswer } from "./lastAnswer.ts"
 import { orElseUnlessStopped } from "./workers.ts"
 
 const LOOK_EVERY_MS = 2 * SECOND_MS
-/** A request that finds the clocks in doubt (the machine was suspended, say) waits so long for a look. */
+/** How long a request waits for a check if the clocks are in doubt (the machine was suspended, for example). */
 const LOOK_WITHIN_MS = SECOND_MS
-/** All that find them in doubt share a look: a database of which the clock is wrong is not asked by each request. */
+/** All requests that find them in doubt share a check, so that a wrong clock does not cause a query for each request. */
 const LOOK_HOLDS_MS = SECOND_MS / 2
-/** How often the log says again that they disagree. */
-const SAY_AGAIN_MS = MINUTE_MS
+/** How often the log repeats that they disagree. */
+const LOG_AGAIN_MS = MINUTE_MS
 
-/** The clocks of this machine and of the database disagree; the message says both, and what to do. */
+/** The clocks of this machine and of the database disagree; the message has both times and what to do. */
 export class ClocksDisagree extends Data.TaggedError("ClocksDisagree")<{ readonly message: string }> {}
 
 const messageOf = ({ machineAt, databaseAt }: { readonly machineAt: number; readonly databaseAt: number }): string => {
@@ -29,7 +29,7 @@ const messageOf = ({ machineAt, databaseAt }: { readonly machineAt: number; read
   return `This machine's clock says ${formatInstant(machineAt)}, the database's ${formatInstant(databaseAt)}: it is ${seconds} s ${which} it, and ${MAX_DIFFERENCE_MS / SECOND_MS} s are allowed. Set the clock of the machine that is wrong, by NTP (timedatectl set-ntp true).`
 }
 
-/** Looks at the database's clock. */
+/** Checks the database's clock. */
 const look = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const askedAt = performance.now()
@@ -37,28 +37,28 @@ const look = Effect.gen(function* () {
   noteLook({ databaseAt: row!.at, askedAt, answeredAt: performance.now() })
 })
 
-/** For a command: fails where the clocks disagree. */
+/** Fails if the clocks disagree; for commands. */
 export const requireAgreement = Effect.gen(function* () {
   yield* look
   const found = disagreement()
   if (found !== undefined) return yield* new ClocksDisagree({ message: messageOf(found) })
 })
 
-/** Looks, and says in the log what has changed since the last look. */
-const makeLook = () => {
-  let saidAt: number | undefined
+/** Creates a check that logs what has changed since the last one. */
+const makeLoggedLook = () => {
+  let loggedAt: number | undefined
   return Effect.andThen(
     look,
     Effect.suspend(() => {
       const found = disagreement()
       const now = performance.now()
       if (found === undefined) {
-        const had = saidAt !== undefined
-        saidAt = undefined
-        return had ? Effect.logInfo("The clocks of this machine and of the database agree again.") : Effect.void
+        const wasWrong = loggedAt !== undefined
+        loggedAt = undefined
+        return wasWrong ? Effect.logInfo("The clocks of this machine and of the database agree again.") : Effect.void
       }
-      if (saidAt !== undefined && now - saidAt < SAY_AGAIN_MS) return Effect.void
-      saidAt = now
+      if (loggedAt !== undefined && now - loggedAt < LOG_AGAIN_MS) return Effect.void
+      loggedAt = now
       return Effect.logError(
         `${messageOf(found)} Until they agree, requests are refused (503) and no background work is done.`,
       )
@@ -75,23 +75,23 @@ const disagrees = problem(
 export class DatabaseClock extends Context.Service<
   DatabaseClock,
   {
-    /** Fails where the clocks disagree, or where the database has not been asked for too long. Costs nothing while they agree. */
+    /** Fails if the clocks disagree, or if the last check is too old. Costs nothing while they agree. */
     readonly agrees: Effect.Effect<void, Problem>
-    /** What `agrees` fails for, with both instants; undefined where the clocks agree. */
+    /** Why `agrees` fails, with both instants; undefined if the clocks agree. */
     readonly disagreement: Effect.Effect<string | undefined>
   }
 >()("billing/process/DatabaseClock") {
-  /** Has looked once when it is made. */
+  /** Checks once when it is built. */
   static readonly layer: Layer.Layer<DatabaseClock, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
     DatabaseClock,
     Effect.gen(function* () {
-      const lookAndSay = makeLook()
+      const lookAndLog = makeLoggedLook()
       yield* Effect.addFinalizer(() => Effect.sync(() => noteLook(undefined)))
-      yield* lookAndSay
-      // A database that is away shows in what asks it for something else.
-      const goOn = lookAndSay.pipe(orElseUnlessStopped((cause) => Effect.logDebug("the database's clock", cause)))
-      yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(LOOK_EVERY_MS), goOn)))
-      const lookNow = yield* lastAnswer(LOOK_HOLDS_MS, Effect.ignore(Effect.timeout(goOn, LOOK_WITHIN_MS)))
+      yield* lookAndLog
+      // Other queries report a database that is unavailable.
+      const lookSafely = lookAndLog.pipe(orElseUnlessStopped((cause) => Effect.logDebug("the database's clock", cause)))
+      yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(LOOK_EVERY_MS), lookSafely)))
+      const lookNow = yield* lastAnswer(LOOK_HOLDS_MS, Effect.ignore(Effect.timeout(lookSafely, LOOK_WITHIN_MS)))
       const agreeNow = Effect.suspend(() =>
         clocksAgree() ? Effect.succeed(true) : Effect.map(lookNow, () => clocksAgree()),
       )

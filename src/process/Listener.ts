@@ -1,6 +1,6 @@
 /**
- * What is notified in the database, whatever it is about, heard on one connection. Where that is lost or silent, another is made: what was
- * notified meanwhile is missed, and listeners are told so.
+ * Listener receives all notifications of the database on one connection. If the connection is lost or silent, it opens another one:
+ * notifications in between are missed, and listeners are informed.
  */
 import { randomUUID } from "node:crypto"
 import { PgConnection } from "@effect/sql-pg"
@@ -11,20 +11,20 @@ import { poolConfig } from "../postgres/poolConfig.ts"
 import { orElseUnlessStopped, whenWoken } from "./workers.ts"
 
 const RECONNECT_MS = 500
-/** How often the connection is tried, and after how many tries that it heard nothing of it has died without a word. */
+/** How often the connection is tested, and after how many tests without a notification it counts as dead. */
 const BEAT_EVERY_MS = SECOND_MS
 const SILENT_AFTER_BEATS = 3
 
 class Silent extends Data.TaggedError("Silent") {
-  override readonly message = "The connection hears nothing any more."
+  override readonly message = "The connection receives no notifications any more."
 }
 
-/** What happens to a listener. */
+/** The callbacks of a listener. */
 export interface Subscription {
   readonly notice: (payload: string) => void
-  /** From here on nothing is missed. */
+  /** From now on no notification is missed. */
   readonly began?: () => void
-  /** From here on everything is. */
+  /** From now on all notifications are missed. */
   readonly ended?: () => void
 }
 
@@ -32,37 +32,37 @@ interface Listening extends Subscription {
   readonly channel: string
 }
 
-/** A connection, and what hears on it for each listener. */
-interface Line {
+/** A connection, and the fibers that listen on it. */
+interface ListeningConnection {
   readonly connection: PgConnection.PgConnection
-  readonly hearing: FiberSet.FiberSet<unknown, SqlError.SqlError>
+  readonly fibers: FiberSet.FiberSet<unknown, SqlError.SqlError>
 }
 
-/** Tells a listener something; one that fails takes nothing from the others. */
-const notify = (tell: () => void) =>
-  Effect.catchCause(Effect.sync(tell), (cause) => Effect.logError("a listener failed", cause))
+/** Calls a listener; a failure does not affect the others. */
+const notify = (call: () => void) =>
+  Effect.catchCause(Effect.sync(call), (cause) => Effect.logError("a listener failed", cause))
 
 export class Listener extends Context.Service<
   Listener,
   {
-    /** Hears what is notified on a channel, for as long as the scope is open. */
+    /** Receives the notifications of a channel, while the scope is open. */
     readonly listen: (channel: string, listener: Subscription) => Effect.Effect<void, never, Scope.Scope>
   }
->()("billing/process/Notices") {
+>()("billing/process/Listener") {
   static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<Listener> =>
     Layer.effect(
       Listener,
       Effect.gen(function* () {
-        // This process's own: what it tries its connection with, nobody else hears.
+        // A channel of this process alone, to test its connection.
         const beat = `beat_${randomUUID()}`
         let beats = 0
         const all = new Set<Listening>([{ channel: beat, notice: () => beats++ }])
-        let line: Line | undefined
+        let current: ListeningConnection | undefined
 
-        /** Who has gone is told nothing any more; what it listened to is heard until the connection is lost. */
-        const hearOn = ({ connection, hearing }: Line, listening: Listening) =>
+        /** Listens on the connection. A removed listener is no longer called; its channel stays open until the connection is lost. */
+        const listenOn = ({ connection, fibers }: ListeningConnection, listening: Listening) =>
           FiberSet.run(
-            hearing,
+            fibers,
             Effect.scoped(
               Effect.gen(function* () {
                 const notices = yield* connection.listen(listening.channel)
@@ -77,40 +77,40 @@ export class Listener extends Context.Service<
           )
 
         const silence = Effect.gen(function* () {
-          for (let known = -1; known !== beats; ) {
-            known = beats
-            // One by one: a process that stood still itself first hears what came meanwhile.
+          for (let seen = -1; seen !== beats; ) {
+            seen = beats
+            // Sleeps one by one: a process that was itself suspended then first reads the notifications that arrived meanwhile.
             yield* Effect.repeat(Effect.sleep(BEAT_EVERY_MS), { times: SILENT_AFTER_BEATS - 1 })
           }
           return yield* new Silent()
         })
 
-        const hear = Effect.fnUntraced(function* (scope: Scope.Closeable) {
-          const made = Effect.flatMap(PgConnection.make(poolConfig(url, 1, {})), ({ pin }) => pin)
-          const connection = yield* Scope.provide(made, scope)
-          const hearing = yield* Scope.provide(FiberSet.make<unknown, SqlError.SqlError>(), scope)
-          // By the connection itself, which hears what it notifies: whatever else the database is busy with says nothing of it.
+        const listenOnce = Effect.fnUntraced(function* (scope: Scope.Closeable) {
+          const opened = Effect.flatMap(PgConnection.make(poolConfig(url, 1, {})), ({ pin }) => pin)
+          const connection = yield* Scope.provide(opened, scope)
+          const fibers = yield* Scope.provide(FiberSet.make<unknown, SqlError.SqlError>(), scope)
+          // The connection notifies itself: other load of the database does not affect the test.
           const beating = Effect.repeat(
             connection.query("SELECT pg_notify($1, '')", [beat]),
             Schedule.spaced(BEAT_EVERY_MS),
           )
-          yield* FiberSet.run(hearing, beating)
-          line = { connection, hearing }
-          for (const listening of all) yield* hearOn(line, listening)
-          yield* Effect.raceFirst(FiberSet.join(hearing), silence)
+          yield* FiberSet.run(fibers, beating)
+          current = { connection, fibers }
+          for (const listening of all) yield* listenOn(current, listening)
+          yield* Effect.raceFirst(FiberSet.join(fibers), silence)
         })
 
-        const heard = Effect.acquireUseRelease(Scope.make(), hear, (scope, exit) =>
+        const listenUntilLost = Effect.acquireUseRelease(Scope.make(), listenOnce, (scope, exit) =>
           Effect.sync(() => {
-            line = undefined
+            current = undefined
           }).pipe(
             Effect.andThen(Effect.forEach(all, ({ ended }) => notify(() => ended?.()))),
-            // Hanging up waits for an answer, which a dead connection does not give: the next one does not wait for it.
+            // Closing waits for an answer that a dead connection never gives: the next connection does not wait for it.
             Effect.andThen(Effect.forkDetach(Scope.close(scope, exit))),
           ),
         )
         yield* Effect.forkScoped(
-          heard.pipe(
+          listenUntilLost.pipe(
             orElseUnlessStopped((cause) => Effect.logWarning("listening to the database is tried again", cause)),
             Effect.repeat(Schedule.spaced(RECONNECT_MS)),
           ),
@@ -122,7 +122,7 @@ export class Listener extends Context.Service<
                 Effect.suspend(() => {
                   const listening = { ...listener, channel }
                   all.add(listening)
-                  return Effect.as(line === undefined ? Effect.void : hearOn(line, listening), listening)
+                  return Effect.as(current === undefined ? Effect.void : listenOn(current, listening), listening)
                 }),
                 (listening) => Effect.sync(() => all.delete(listening)),
               ),
@@ -132,7 +132,7 @@ export class Listener extends Context.Service<
     )
 }
 
-/** Does `work` as soon as it is its turn, whenever the channel is notified, and every `fallbackMs` in case a notice was lost; by `fibers` at once. */
+/** Runs `work` in its turn, when the channel is notified, and every `fallbackMs` in case a notification was lost; on this many `fibers`. */
 export const onNotify = Effect.fnUntraced(function* <A, E, R>(
   name: string,
   channel: string,
@@ -140,7 +140,7 @@ export const onNotify = Effect.fnUntraced(function* <A, E, R>(
   work: Effect.Effect<A, E, R>,
   fibers = 1,
 ) {
-  // Notices that come while the work is under way are one more run.
+  // Notifications during the work cause one more run.
   const wake = yield* Queue.sliding<void>(1)
   const { listen } = yield* Listener
   yield* listen(channel, { notice: () => Queue.offerUnsafe(wake, undefined) })

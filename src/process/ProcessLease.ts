@@ -1,6 +1,6 @@
 /**
- * This process, as others can tell whether it lives: a number on which it holds an advisory lock for as long as its
- * connection stands. What a dead process was in the middle of is taken over at once (lease.ts).
+ * ProcessLease shows other processes that this one is alive: it keeps an advisory lock on its number for as long as its connection is open.
+ * Other processes immediately take over the work of a dead one (lease.ts).
  */
 import { randomInt } from "node:crypto"
 import { Context, Effect, Layer, Schedule, Semaphore } from "effect"
@@ -9,32 +9,32 @@ import type { Fragment } from "effect/sql/Statement"
 import { LOCKS } from "../postgres/advisoryLocks.ts"
 
 const MAX_RUNNER = 2 ** 31 - 1
-/** How soon a lock that was lost with its connection is taken again. */
+/** How soon a lock is taken again after its connection was lost. */
 const HEARTBEAT_MS = 1000
 
-/** The IDs of what this process has in hand, each by the row it was taken as, since when. */
+/** InFlightRows keeps the IDs of the rows that this process works on, each with the row object and the time it was taken. */
 export class InFlightRows {
-  readonly #held = new Map<string, { readonly row: object; readonly since: number }>()
+  readonly #rows = new Map<string, { readonly row: object; readonly since: number }>()
 
   hold(rows: ReadonlyArray<{ readonly id: string }>): void {
     const since = performance.now()
-    for (const row of rows) this.#held.set(row.id, { row, since })
+    for (const row of rows) this.#rows.set(row.id, { row, since })
   }
 
   has({ id }: { readonly id: string }): boolean {
-    return this.#held.has(id)
+    return this.#rows.has(id)
   }
 
-  /** Lets go of rows; one that was taken again since stays in hand. */
+  /** Releases rows; a row that was taken again since stays in flight. */
   release(rows: ReadonlyArray<{ readonly id: string }>): void {
-    for (const row of rows) if (this.#held.get(row.id)?.row === row) this.#held.delete(row.id)
+    for (const row of rows) if (this.#rows.get(row.id)?.row === row) this.#rows.delete(row.id)
   }
 
-  /** What is in hand now; what was taken longer ago than `forgottenAfterMs` was dropped on the way. */
+  /** The IDs in flight now. Rows taken longer ago than `forgottenAfterMs` count as dropped. */
   ids(forgottenAfterMs = Number.POSITIVE_INFINITY): ReadonlyArray<string> {
     const oldest = performance.now() - forgottenAfterMs
-    for (const [id, { since }] of this.#held) if (since < oldest) this.#held.delete(id)
-    return [...this.#held.keys()]
+    for (const [id, { since }] of this.#rows) if (since < oldest) this.#rows.delete(id)
+    return [...this.#rows.keys()]
   }
 }
 
@@ -42,15 +42,15 @@ export class ProcessLease extends Context.Service<
   ProcessLease,
   {
     readonly id: number
-    /** What this process has in hand by the lease of this name. */
+    /** The rows of this process in flight under the lease of this name. */
     readonly hand: (lease: string) => InFlightRows
     /**
-     * Takes what nobody has in hand by the lease of this name, one take at a time: between a row's new number and the note that it is in
-     * hand, it would look dropped to a second take of this process.
+     * Takes free rows under the lease of this name, one take at a time: between writing a row's number and noting it as in flight, a second
+     * take of this process would see it as dropped.
      */
     readonly taking: (lease: string) => <A, E, R>(take: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   }
->()("billing/process/Runner") {
+>()("billing/process/ProcessLease") {
   static readonly layer: Layer.Layer<ProcessLease, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
     ProcessLease,
     Effect.gen(function* () {
@@ -72,13 +72,13 @@ export class ProcessLease extends Context.Service<
           Effect.ignore,
         ),
       )
-      // Nothing may carry this number before the lock is held.
-      yield* isHeld(id).pipe(Effect.repeat({ until: (held) => held, schedule: Schedule.spaced(5) }))
+      // No row may have this number before the lock is taken.
+      yield* isLocked(id).pipe(Effect.repeat({ until: (locked) => locked, schedule: Schedule.spaced(5) }))
       const byLease = new Map<string, { readonly hand: InFlightRows; readonly turn: Semaphore.Semaphore }>()
       const of = (lease: string) => {
-        const known = byLease.get(lease) ?? { hand: new InFlightRows(), turn: Semaphore.makeUnsafe(1) }
-        byLease.set(lease, known)
-        return known
+        const entry = byLease.get(lease) ?? { hand: new InFlightRows(), turn: Semaphore.makeUnsafe(1) }
+        byLease.set(lease, entry)
+        return entry
       }
       return ProcessLease.of({
         id,
@@ -89,14 +89,14 @@ export class ProcessLease extends Context.Service<
   )
 }
 
-const isHeld = Effect.fnUntraced(function* (id: number) {
+const isLocked = Effect.fnUntraced(function* (id: number) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{ held: boolean }>`
-    SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::int::oid AND objid = ${id}::int::oid AND granted) AS held`
-  return row!.held
+  const [row] = yield* sql<{ locked: boolean }>`
+    SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::int::oid AND objid = ${id}::int::oid AND granted) AS locked`
+  return row!.locked
 })
 
-/** Whether the process whose number is in `column` is dead, as SQL: who lives is asked once for a statement. One's own number is never dead. */
+/** SQL for whether the process with the number in `column` is dead: a statement reads the living ones once. The own number is never dead. */
 export const isDead = (sql: SqlClient.SqlClient, column: string, own: number): Fragment =>
   sql.literal(
     `(${column} <> ${own} AND ${column} <> ALL (ARRAY(SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::oid AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))))`,

@@ -1,6 +1,6 @@
 /**
- * One look at all queues of a process: a statement every tenth of a second says in which of them something may wait. So it is found
- * at once, whoever put it there, and a process that has nothing to do costs the database that statement, not several for each worker.
+ * QueuePoller checks all queues of a process with one statement every tenth of a second. So new work is found immediately, whichever process
+ * added it, and an idle process costs the database one statement instead of several for each worker.
  */
 import { Context, Effect, Layer, type Redacted, type Scope } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -10,13 +10,13 @@ import { every } from "./workers.ts"
 
 const LOOK_EVERY_MS = 100
 /**
- * A look that takes longer (a table is locked, say) keeps nobody: each is told that something may wait, and looks for itself, on
- * connections that the look does not share.
+ * If a poll takes longer (a locked table, for example), all workers are notified that work may wait, and check themselves on connections
+ * that the poller does not share.
  */
 const SLOW_MS = 1_000
 
 interface Watched {
-  /** A query of one row, which an index answers with its first entry; none, where nothing waits. */
+  /** A query of at most one row, which the first entry of an index answers; no row if the queue is empty. */
   readonly firstWaiting: Fragment
   readonly found: () => void
 }
@@ -25,15 +25,15 @@ const look = Effect.fnUntraced(function* (watched: ReadonlySet<Watched>) {
   if (watched.size === 0) return
   const sql = yield* SqlClient.SqlClient
   const all = [...watched]
-  const tellAll = Effect.sync(() => {
+  const notifyAll = Effect.sync(() => {
     for (const { found } of all) found()
   })
-  const meanwhile = Effect.forever(Effect.andThen(Effect.sleep(SLOW_MS), tellAll))
+  const meanwhile = Effect.forever(Effect.andThen(Effect.sleep(SLOW_MS), notifyAll))
   const waits = all.map(
     ({ firstWaiting }, at) => sql`EXISTS (SELECT FROM (${firstWaiting}) w) AS ${sql.literal(`q${at}`)}`,
   )
-  const asked = Effect.raceFirst(sql<Record<string, boolean>>`SELECT ${sql.csv(waits)}`, meanwhile)
-  const [row] = yield* Effect.tapCause(asked, () => tellAll)
+  const answer = Effect.raceFirst(sql<Record<string, boolean>>`SELECT ${sql.csv(waits)}`, meanwhile)
+  const [row] = yield* Effect.tapCause(answer, () => notifyAll)
   for (const [at, one] of all.entries()) if (row![`q${at}`] && watched.has(one)) one.found()
 })
 
@@ -41,12 +41,12 @@ export class QueuePoller extends Context.Service<
   QueuePoller,
   {
     /**
-     * Calls `found` again and again while something may wait, for as long as the scope is open. `firstWaiting` is a query with the order
-     * of an index and `LIMIT 1`: it may name more than there is to do, and never less.
+     * Calls `found` repeatedly while work may wait, as long as the scope is open. `firstWaiting` is a query in index order with `LIMIT 1`:
+     * it may return rows without work, but must not miss any.
      */
     readonly watch: (firstWaiting: Fragment, found: () => void) => Effect.Effect<void, never, Scope.Scope>
   }
->()("billing/process/Lookout") {
+>()("billing/process/QueuePoller") {
   static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<QueuePoller, SqlError.SqlError> =>
     Layer.effect(
       QueuePoller,

@@ -1,9 +1,9 @@
-/** An answer that is asked for by many at once and that holds for a while: one question for all of them. */
+/** A cached answer: callers at the same time share one question. */
 import { Effect } from "effect"
 
 /**
- * Asks `question` for all who want its answer within `ageMs` of the last time. It has a fiber of its own: a caller that goes away takes
- * nothing from the others. An instant that lies ahead is of another machine's monotonic clock, as one long past is.
+ * Runs `question` for all callers that want an answer at most `ageMs` old. It runs in its own fiber: a caller that is interrupted does not
+ * affect the others. An instant in the future is from another machine's monotonic clock, and counts as too old.
  */
 export const lastAnswer = <A, R>(ageMs: number, question: Effect.Effect<A, never, R>) =>
   Effect.map(Effect.context<R>(), (context) => {

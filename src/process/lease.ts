@@ -1,8 +1,8 @@
 /**
- * What one process at a time works on: charges at a rail, clocks that move, claims of idempotency keys, endpoints, nudges.
- * Its row has the process's number in `runner` for as long; what a process that died left there, or what this one dropped,
- * is taken over. A process that merely lost its connection looks dead for a moment: so whoever finishes something proves by
- * a version, a token or a constraint that it is still to be done; the lease alone proves nothing.
+ * A lease marks rows that one process at a time works on: charges at a rail, moving clocks, idempotency keys, endpoints, nudges. The row has
+ * the process's number in `runner`. Rows of a dead process, or rows that this process dropped, are taken over. A process that only lost its
+ * connection looks dead for a moment. So the code that finishes a row checks by a version, a token or a constraint that it is still open; the
+ * lease alone proves nothing.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -11,20 +11,20 @@ import { type InFlightRows, isDead, ProcessLease } from "./ProcessLease.ts"
 
 export interface Lease {
   readonly name: string
-  /** The column that says which row is meant, in the hand of a process. */
+  /** The column that identifies a row among those in flight. */
   readonly key?: "id" | "token"
-  /** What is longer in this process's own hand was dropped on the way; absent: whoever holds it says when it ends. */
+  /** Rows in flight for longer than this in this process count as dropped; absent: the caller releases them. */
   readonly forgottenAfterMs?: number
-  /** How long after `taken_at` it is left alone: where this process dropped it, and where another one looks dead (in live). */
+  /** How long after `taken_at` a row is left alone: if this process dropped it, and if another process looks dead (in live). */
   readonly grace?: { readonly own: string; readonly dead: string }
 }
 
 /** The conditions by which rows are taken, as SQL on the columns of `alias`. */
 export interface Taking {
   readonly runner: number
-  /** Nobody has it in hand. */
+  /** No process works on the row. */
   readonly isFree: (alias: string) => Fragment
-  /** Somebody had it in hand, and has not any more. */
+  /** A process worked on the row and no longer does. */
   readonly isDropped: (alias: string) => Fragment
 }
 
@@ -32,15 +32,15 @@ const conditions = (
   sql: SqlClient.SqlClient,
   { key = "id", grace }: Lease,
   runner: number,
-  held: ReadonlyArray<string>,
+  inFlightIds: ReadonlyArray<string>,
 ) => {
   const isDropped = (alias: string): Fragment => {
     const of = (column: string) => sql.literal(`${alias}.${column}`)
     const dead = isDead(sql, `${alias}.runner`, runner)
-    const mine = sql`NOT ${of(key)} = ANY(${held}::text[])`
+    const droppedHere = sql`NOT ${of(key)} = ANY(${inFlightIds}::text[])`
     return grace === undefined
-      ? sql`CASE WHEN ${of("runner")} = ${runner} THEN ${mine} ELSE ${dead} END`
-      : sql`CASE WHEN ${of("runner")} = ${runner} THEN ${mine} AND ${of("taken_at")} < now() - ${grace.own}::interval
+      ? sql`CASE WHEN ${of("runner")} = ${runner} THEN ${droppedHere} ELSE ${dead} END`
+      : sql`CASE WHEN ${of("runner")} = ${runner} THEN ${droppedHere} AND ${of("taken_at")} < now() - ${grace.own}::interval
           ELSE ${dead} AND (NOT ${of("livemode")} OR ${of("taken_at")} < now() - ${grace.dead}::interval) END`
   }
   return {
@@ -50,7 +50,7 @@ const conditions = (
   }
 }
 
-/** The conditions as things stand at this moment. */
+/** Returns the conditions at this moment. */
 export const takingOf = Effect.fnUntraced(function* (lease: Lease) {
   const sql = yield* SqlClient.SqlClient
   const runner = yield* ProcessLease
@@ -60,50 +60,50 @@ export const takingOf = Effect.fnUntraced(function* (lease: Lease) {
 const taking = <Row extends { readonly id: string }, E, R>(
   lease: Lease,
   statement: (taking: Taking) => Effect.Effect<ReadonlyArray<Row>, E, R>,
-  isTaken: (hand: InFlightRows, row: Row) => boolean,
+  isTaken: (inFlight: InFlightRows, row: Row) => boolean,
 ): Effect.Effect<ReadonlyArray<Row>, E, R | SqlClient.SqlClient | ProcessLease> =>
   Effect.flatMap(ProcessLease, (runner) =>
     runner.taking(lease.name)(
       takingOf(lease).pipe(
         Effect.flatMap(statement),
         Effect.map((rows) => {
-          const hand = runner.hand(lease.name)
-          const taken = rows.filter((row) => isTaken(hand, row))
-          hand.hold(taken)
+          const inFlight = runner.hand(lease.name)
+          const taken = rows.filter((row) => isTaken(inFlight, row))
+          inFlight.hold(taken)
           return taken
         }),
       ),
     ),
   )
 
-/** Takes the rows that a statement returns (it writes `runner` into them): they are in hand until they are released. */
+/** Takes the rows that a statement returns (it writes `runner` into them): they are in flight until they are released. */
 export const take = <Row extends { readonly id: string }, E, R>(
   lease: Lease,
   statement: (taking: Taking) => Effect.Effect<ReadonlyArray<Row>, E, R>,
 ) => taking(lease, statement, () => true)
 
 /**
- * As {@link take}, for a statement that takes only what was dropped: what this process has taken in hand since it said what it has
- * (charges that it just committed) looks dropped to the statement, and stays where it is.
+ * Like {@link take}, for a statement that takes only dropped rows. Rows that this process took after it listed its own (charges that it just
+ * committed) look dropped to the statement; they are left out.
  */
 export const takeDropped = <Row extends { readonly id: string }, E, R>(
   lease: Lease,
   statement: (taking: Taking) => Effect.Effect<ReadonlyArray<Row>, E, R>,
-) => taking(lease, statement, (hand, row) => !hand.has(row))
+) => taking(lease, statement, (inFlight, row) => !inFlight.has(row))
 
-/** Notes rows as in hand that are about to be written with this process's number. */
+/** Marks rows as in flight before they are written with this process's number. */
 export const hold = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
   Effect.map(ProcessLease, (runner) => runner.hand(lease.name).hold(rows))
 
-/** Whether a row is in this process's own hand at this moment. */
+/** Whether a row is in flight in this process now. */
 export const isInHand = (lease: Lease, row: { readonly id: string }) =>
   Effect.map(ProcessLease, (runner) => runner.hand(lease.name).has(row))
 
-/** Lets go of rows, in memory: what is left undone of them may be taken again. */
+/** Releases rows in memory: unfinished ones may be taken again. */
 export const release = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
   Effect.map(ProcessLease, (runner) => runner.hand(lease.name).release(rows))
 
-/** Lets go of rows once `work` on them has ended, however it ended. */
+/** Releases rows when `work` on them has ended, in every case. */
 export const releasing = <A, E, R>(
   lease: Lease,
   rows: ReadonlyArray<{ readonly id: string }>,

@@ -1,29 +1,29 @@
 /**
- * Whether this process is answering requests: its background work then goes in small pieces, since whoever asks waits for the
- * piece that is under way.
+ * The load hint says whether this process serves requests. Its background work then runs in small pieces, since a request waits for the
+ * piece that is running.
  */
 
-/** Whoever has asked within this time is likely to ask again. */
+/** A client that sent a request within this time is likely to send more. */
 const LASTING_MS = 60_000
 
-interface Asked {
-  /** In the sandbox; undefined: of no account, or in live. */
+interface ServedRequest {
+  /** The account of a sandbox request; undefined: no account, or live. */
   readonly account: string | undefined
   readonly at: number
 }
 
-let last: Asked | undefined
-/** The last that was of another account than the last one. */
-let lastOther: Asked | undefined
+let last: ServedRequest | undefined
+/** The last request of another account than that of `last`. */
+let lastOther: ServedRequest | undefined
 
-/** Notes a request, of an account where it is one's in the sandbox. */
+/** Records a request, with its account if it is in the sandbox. */
 export const recordRequest = (account?: string): void => {
   if (last?.account !== account) lastOther = last
   last = { account, at: performance.now() }
 }
 
-/** Whether anybody asks; `but`: anybody else than this account, whose own work it is that they would wait for. */
-export const isServing = (but?: string): boolean => {
-  const asked = but !== undefined && last?.account === but ? lastOther : last
-  return asked !== undefined && performance.now() - asked.at < LASTING_MS
+/** Whether requests arrive. `except`: requests of other accounts than this one, which would only wait for its own work. */
+export const isServing = (except?: string): boolean => {
+  const request = except !== undefined && last?.account === except ? lastOther : last
+  return request !== undefined && performance.now() - request.at < LASTING_MS
 }

@@ -1,8 +1,8 @@
 /** Standard output and standard error of a process. */
 
 /**
- * Lines that cannot be written, since a disk is full or nobody reads any more, are lost: without a listener they would end the process.
- * Who has to know what became of a write asks the write itself.
+ * Ignores lines that cannot be written, because a disk is full or the reader is gone: without a listener the error would end the process.
+ * Code that needs the result of a write checks the write itself.
  */
 export const outliveOutput = (): void => {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})

@@ -1,12 +1,12 @@
 /**
- * Background work, all of one kind: it runs for as long as its scope is open, is interrupted when that closes, goes on after
- * a failure, which is logged and counted, and says how often and how long it ran. No run begins while the machine's clock is wrong.
+ * Workers run background work while their scope is open. Closing the scope interrupts them. After a failure, which is logged and counted,
+ * they continue. They measure the number and duration of runs. No run starts while the machine's clock is wrong.
  */
 import { Cause, Effect, Metric, Queue, Semaphore } from "effect"
 import { SECOND_MS } from "../base/time.ts"
 import { clocksAgree } from "../base/wallClock.ts"
 
-/** After a failure: the database is away, say. */
+/** The pause after a failure: the database may be unavailable. */
 const AFTER_FAILURE_MS = SECOND_MS
 
 const runs = Metric.counter("billing_worker_runs_total", {
@@ -18,7 +18,7 @@ const durations = Metric.histogram("billing_worker_run_seconds", {
   boundaries: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 30, 120],
 })
 
-/** Goes on after a failure of `work` with `otherwise`; work that is being stopped stops. */
+/** Handles a failure of `work` with `otherwise`; an interruption still stops it. */
 export const orElseUnlessStopped =
   <E, A2, E2, R2>(otherwise: (cause: Cause.Cause<E>) => Effect.Effect<A2, E2, R2>) =>
   <A, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A | A2, E | E2, R | R2> =>
@@ -28,17 +28,17 @@ export const orElseUnlessStopped =
         Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause) : otherwise(cause),
     )
 
-/** How soon work goes on once the clocks agree again. */
+/** How often to check whether the clocks agree again. */
 const AGREE_AGAIN_MS = 100
 
-/** Waits while this machine's clock and the database's disagree: what is due by a wrong clock is not due (decision D10). */
+/** Waits while this machine's clock and the database's disagree: a wrong clock must not decide what is due (decision D10). */
 export const untilClocksAgree: Effect.Effect<void> = Effect.suspend(() =>
   clocksAgree()
     ? Effect.void
     : Effect.asVoid(Effect.repeat(Effect.sleep(AGREE_AGAIN_MS), { until: () => clocksAgree() })),
 )
 
-/** One run, observed. Returns whether it succeeded. */
+/** Runs work once and measures it. Returns whether it succeeded. */
 const observed = (name: string) => {
   const succeeded = Metric.withAttributes(runs, { worker: name, result: "succeeded" })
   const failed = Metric.withAttributes(runs, { worker: name, result: "failed" })
@@ -56,13 +56,13 @@ const observed = (name: string) => {
     })
 }
 
-/** For how long a first run keeps the next one from beginning. */
+/** How long a first run at most delays the start of the next one. */
 const TURN_MS = 50
 const firstRuns = Semaphore.makeUnsafe(1)
 
 /**
- * First runs begin one after the other: else the work of a process that starts would ask the database all at once, then and each time
- * that it is repeated.
+ * Starts first runs one after the other: otherwise all workers of a new process would query the database at the same time, now and at each
+ * repetition.
  */
 const inTurn = <A, E, R>(first: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.uninterruptibleMask((restore) =>
@@ -75,8 +75,7 @@ const inTurn = <A, E, R>(first: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> 
   )
 
 /**
- * Does `work` as soon as it is its turn and, each time it is over, again after a pause: so many milliseconds, or until that effect
- * ends.
+ * Runs `work` in its turn and, after each run, again after a pause: a number of milliseconds, or until an effect ends.
  */
 export const every = <A, E, R, B, R2 = never>(
   name: string,
@@ -91,6 +90,6 @@ export const every = <A, E, R, B, R2 = never>(
   return Effect.forkScoped(Effect.andThen(Effect.flatMap(inTurn(run), wait), Effect.forever(again)))
 }
 
-/** Does `work` as soon as it is its turn and each time it is woken. What wakes it while it is under way is one more run. */
+/** Runs `work` in its turn and at each wake-up. Wake-ups during a run cause one more run. */
 export const whenWoken = <A, E, R>(name: string, wake: Queue.Dequeue<void>, work: Effect.Effect<A, E, R>) =>
   every(name, Queue.take(wake), work)

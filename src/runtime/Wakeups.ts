@@ -1,7 +1,7 @@
 /**
- * Jobs that wake the sweep of due timers, inserted in the transaction that sets the timers and folded per second. Only for
- * the next minutes: what is due later the sweeps find by themselves, as they look ahead (timerWorker.ts), so that a million
- * subscriptions with due instants of their own are no jobs at all. A lost or doubled job is harmless.
+ * Wakeups are jobs that wake the sweep of due timers. They are inserted in the transaction that sets the timers, one per second, and only
+ * for the next minutes: sweeps find later timers by looking ahead (timerWorker.ts), so that a million subscriptions with different due
+ * instants need no jobs. A lost or duplicate job is harmless.
  */
 import type { Redacted } from "effect"
 import { Context, Effect, Layer, Redacted as Secret } from "effect"
@@ -12,19 +12,19 @@ import { columnParameter } from "../db/rows.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 
 export const TIMERS_DUE = "timers.due"
-/** pg-boss's own pool: it polls one queue and keeps its house. */
+/** pg-boss's own pool: it polls one queue and does its maintenance. */
 const BOSS_CONNECTIONS = 2
 const POLL_SECONDS = 0.5
-/** Twice as far as a sweep looks ahead: one that takes a minute itself is still in time. */
+/** Twice the look-ahead of a sweep: a sweep that takes a minute is still in time. */
 const NEAR_MS = 2 * MINUTE_MS
 
-/** The seconds at which somebody has to be woken for these instants; what is past is one. */
+/** The seconds that need a wake-up for these instants; all past instants share one. */
 const nearSeconds = (instants: ReadonlyArray<number>, now: number): ReadonlyArray<number> => {
   const near = instants.filter((at) => at <= now + NEAR_MS)
   return [...new Set(near.map((at) => (at <= now ? Math.floor(now / SECOND_MS) : Math.ceil(at / SECOND_MS))))]
 }
 
-/** Wakes the sweep at these instants (ms since the epoch, wall clock), once the running transaction is committed. */
+/** Wakes the sweep at these instants (ms since the epoch, wall clock), after the running transaction commits. */
 export const wakeAt = (unit: UnitOfWork, instants: ReadonlyArray<number>): void => {
   const seconds = nearSeconds(instants, currentTime())
   if (seconds.length === 0) return
@@ -48,7 +48,7 @@ export class Wakeups extends Context.Service<
           max: BOSS_CONNECTIONS,
           application_name: "recurring-billing jobs",
         })
-        // The database being away shows in the requests and sweeps that need it.
+        // Requests and sweeps report an unavailable database themselves.
         const context = yield* Effect.context<never>()
         boss.on("error", (error) => void Effect.runForkWith(context)(Effect.logDebug("pg-boss", error)))
         yield* Effect.promise(() => boss.start())
@@ -57,7 +57,7 @@ export class Wakeups extends Context.Service<
             Effect.ignore({ log: "Warn", message: "pg-boss did not stop" }),
           ),
         )
-        // A job is nothing but an alarm: one try, gone within the hour.
+        // A job is only an alarm: one try, deleted within the hour.
         yield* Effect.promise(() =>
           boss.createQueue(TIMERS_DUE, { retryLimit: 0, deleteAfterSeconds: 3600, expireInSeconds: 600 }),
         )

@@ -1,6 +1,6 @@
 /**
- * Firing what is due on a test clock. Customers of one clock are independent of each other: a window of its time is gone through
- * in rounds, each of which fires what comes next for every customer. Each customer goes through its own time in order.
+ * Fires the due timers of a test clock. Customers of one clock are independent: a window of the clock's time is processed in batches, and
+ * each batch fires the next timer of every customer. Each customer goes through its own time in order.
  */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
@@ -12,48 +12,48 @@ import type { AfterCommit, TimerHandler } from "./fire.ts"
 import type { TimerRow } from "./timers.ts"
 
 /**
- * Timers that fire in one transaction at most. Larger rounds cost less, and keep requests waiting: so they are only for a clock beside which
- * nobody asks but its own account, in the sandbox.
+ * How many timers fire in one transaction. Larger batches cost less but delay requests: they are used only while all requests come from the
+ * clock's own account, in the sandbox.
  */
-const MAX_ROUND = 250
-const MAX_ROUND_SERVING = 100
+const MAX_BATCH = 250
+const MAX_BATCH_SERVING = 100
 
-/** How many timers of a clock fire in one transaction at present, at most. */
-const maxRound = ({ account_id }: Ref): number => (isServing(account_id) ? MAX_ROUND_SERVING : MAX_ROUND)
+/** How many timers of a clock may fire in one transaction at present. */
+const maxBatch = ({ account_id }: Ref): number => (isServing(account_id) ? MAX_BATCH_SERVING : MAX_BATCH)
 
-/** With so many due within a window it is worth more lanes than one: as many as a small round has. */
-export const MANY = MAX_ROUND_SERVING
+/** With so many timers due in a window, several shards are faster than one: as many as a small batch has. */
+export const MANY = MAX_BATCH_SERVING
 
 const onClock = (sql: SqlClient.SqlClient, clock: Ref) => sql`${ofTenant(sql, clock)} AND test_clock_id = ${clock.id}`
 
-/** What is next on a clock, as far as the order of what fires depends on it. */
+/** A due timer of a clock: the fields that decide the order of firing. */
 export type NextTimer = Pick<TimerRow, "actor_kind" | "actor_id" | "due_at" | "rank" | "customer_id">
 
-/** Some of a clock's customers: every customer is in one lane. */
+/** A shard is a part of a clock's customers: every customer is in exactly one. */
 export interface Shard {
   readonly no: number
   readonly of: number
 }
 
-/** All of them. */
+/** The shard with all customers. */
 export const ONE_SHARD: Shard = { no: 0, of: 1 }
 
-/** That the customer that `column` names is in the lane. */
+/** Returns the predicate that the customer in `column` is in the shard. */
 export const isInShard = (sql: SqlClient.SqlClient, column: string, { no, of }: Shard): Fragment =>
   of === 1 ? sql`true` : sql`hashtext(${sql(column)}) & ${of - 1} = ${no}`
 
-/** The timers that are due first in a lane of a clock, by `until`: those of a round at most, in order. */
-export const nextOnClock = Effect.fnUntraced(function* (clock: Ref, until: number, lane: Shard) {
+/** Reads the first due timers of a clock's shard by `until`, in order: at most one batch. */
+export const nextOnClock = Effect.fnUntraced(function* (clock: Ref, until: number, shard: Shard) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<NextTimer>`
     SELECT actor_kind, actor_id, due_at, rank, customer_id FROM timer
-    WHERE ${onClock(sql, clock)} AND due_at <= ${PgTypes.timestamptz(until)} AND ${isInShard(sql, "customer_id", lane)}
-    ORDER BY due_at, rank, actor_id LIMIT ${maxRound(clock)}`
+    WHERE ${onClock(sql, clock)} AND due_at <= ${PgTypes.timestamptz(until)} AND ${isInShard(sql, "customer_id", shard)}
+    ORDER BY due_at, rank, actor_id LIMIT ${maxBatch(clock)}`
 })
 
 /**
- * Of timers in the order in which they are due, those that fire in one round: of each instant those that come first, unless
- * something of one of their customers is due before. Pure.
+ * Selects the timers that fire in one batch, from timers in due order: the first group of each instant, unless one of its customers has an
+ * earlier timer. Pure.
  */
 export const batchOf = (next: ReadonlyArray<NextTimer>): ReadonlyArray<NextTimer> => {
   const busy = new Set<string>()
@@ -66,20 +66,20 @@ export const batchOf = (next: ReadonlyArray<NextTimer>): ReadonlyArray<NextTimer
   })
 }
 
-/** Fires a round, in the caller's transaction. */
+/** Fires a batch, in the caller's transaction. Returns the work after the commit. */
 export const fireBatch = Effect.fnUntraced(function* <R>(
   handlers: ReadonlyArray<TimerHandler<R>>,
   clock: Ref,
-  round: ReadonlyArray<NextTimer>,
+  batch: ReadonlyArray<NextTimer>,
 ) {
-  const until = Math.max(...round.map(({ due_at }) => due_at))
+  const until = Math.max(...batch.map(({ due_at }) => due_at))
   const after: Array<AfterCommit<R>> = []
-  for (const [kind, its] of Map.groupBy(round, ({ actor_kind }) => actor_kind)) {
+  for (const [kind, timers] of Map.groupBy(batch, ({ actor_kind }) => actor_kind)) {
     const handler = handlers.find((handler) => handler.kind === kind)
     if (handler === undefined) return yield* Effect.die(new Error(`Nothing fires the timers of a ${kind}.`))
-    const actors = its.map(({ actor_id: id }) => ({ ...tenantOf(clock), id }))
+    const actors = timers.map(({ actor_id: id }) => ({ ...tenantOf(clock), id }))
     after.push(yield* handler.fire(actors, until))
   }
-  // Each of them lets go of what it has in hand, whatever becomes of the others.
+  // Runs all of them even if one fails: each releases its rows.
   return Effect.flatMap(Effect.forEach(after, Effect.exit), (exits) => Effect.all(exits, { discard: true }))
 })

@@ -1,4 +1,4 @@
-/** Writes what transitions leave behind, of any actors, into the unit of work of the running transaction. */
+/** Writes the outcomes of transitions, of any actors, into the unit of work of the running transaction. */
 import { Effect } from "effect"
 import { names, rowsAsTable } from "../db/rows.ts"
 import { type UnitOfWork, unitOfWork } from "../db/UnitOfWork.ts"
@@ -33,13 +33,13 @@ const writeJournal = (unit: UnitOfWork, rows: ReadonlyArray<JournalRow>): void =
   ])
 }
 
-/** The outcomes with those of the actors that they create, parents first. */
+/** Returns the outcomes and those of the actors that they create, parents first. */
 const withCreated = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Outcome> => {
   const created = outcomes.flatMap((outcome) => outcome.created)
   return created.length === 0 ? outcomes : [...outcomes, ...withCreated(created)]
 }
 
-/** Inserts the rows of tables where a row may exist already; returns the IDs of those that did. */
+/** Inserts rows into tables where a row may exist already; returns the IDs of the existing ones. */
 const insertNew = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
   const existing = new Set<string>()
   yield* pipelined(
@@ -54,11 +54,11 @@ const insertNew = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>)
 
 const NONE: ReadonlySet<string> = new Set()
 
-/** Sets and clears timers. On the wall clock a timer has a job that wakes the sweep. */
+/** Sets and clears timers. A wall-clock timer gets a job that wakes the sweep. */
 const writeTimers = (unit: UnitOfWork, outcomes: ReadonlyArray<Outcome>): void => {
   const set = outcomes.flatMap(({ timers }) => timers.set)
   const isSet = new Set(set.map(({ actor_id, name }) => `${actor_id} ${name}`))
-  // A new actor has none.
+  // A new actor has no timers to clear.
   const clear = outcomes.flatMap(({ before, timers }) => (before === undefined ? [] : timers.clear))
   clearTimers(
     unit,
@@ -72,8 +72,8 @@ const writeTimers = (unit: UnitOfWork, outcomes: ReadonlyArray<Outcome>): void =
 }
 
 /**
- * Writes outcomes: rows, journal, timers, ledger entries, schedules and movements of revenue, events. The rows must be locked. Returns what
- * is written, the created actors included; a created actor that exists already is left out with all that belongs to it.
+ * Writes outcomes: rows, journal, timers, ledger entries, schedules and movements of revenue, events. The rows must be locked. Returns the
+ * written outcomes, including created actors. A created actor that exists already is left out with everything that belongs to it.
  */
 export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
   const unit = yield* unitOfWork

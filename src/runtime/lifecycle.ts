@@ -1,4 +1,4 @@
-/** How a noun hands its machine to the runtime, and decisions over many actors at once: rows and events in, transitions out. Pure. */
+/** Connects a noun's machine to the runtime, and decides for many actors together: rows and events in, transitions out. Pure. */
 import type { AnyMachineSnapshot, AnyStateMachine, ContextFrom, EventFrom } from "xstate"
 import {
   begin,
@@ -27,25 +27,25 @@ export const ACTOR_KINDS = [
 ] as const
 export type ActorKind = (typeof ACTOR_KINDS)[number]
 
-/** What the runtime needs to know of an actor's row. */
+/** The columns of an actor's row that the runtime uses. */
 export interface ActorRow extends Ref {
   /** The machine's state as one word. */
   readonly state: string
   /** Number of the newest transition. */
   readonly version: number
-  /** The clock whose time it lives in; null or absent: the wall's. */
+  /** The test clock that gives its time; null or absent: the wall clock. */
   readonly test_clock_id?: string | null
-  /** Whose it is, of what lives on clocks. */
+  /** The customer that it belongs to, for actors that can be on clocks. */
   readonly customer_id?: string | null
 }
 
-/** How a noun hands its machine to the runtime. `Own` are timers of the noun beside the machine's delays. */
+/** The machine, table and timers of a noun. `Own` are timers of the noun besides the machine's delays. */
 export interface Lifecycle<M extends AnyStateMachine, Row extends ActorRow, Own extends string = never> {
   readonly kind: ActorKind
   readonly machine: M
   /** Counts up with every change of the machine that could make an old journal replay differently. */
   readonly machineVersion: number
-  /** Order of the timers that fall on one instant (decision E19); lower first. */
+  /** Order of timers that are due at the same instant (decision E19); lower first. */
   readonly ranks: Readonly<Record<DelayOf<M> | Own, number>>
   readonly table: ActorTable<Row, ContextFrom<M>>
 }
@@ -56,7 +56,7 @@ export interface Command<M extends AnyStateMachine, Row> {
 }
 
 export interface Transition<M extends AnyStateMachine, Row> {
-  /** The actor before it; of a new one, as it is inserted. */
+  /** The actor before the transition; for a new actor, the inserted row. */
   readonly row: Row
   readonly event: EventFrom<M> & TimedEvent
   readonly decision: Decision<M>
@@ -65,7 +65,7 @@ export interface Transition<M extends AnyStateMachine, Row> {
   readonly version: number
 }
 
-/** What each event does to its actor; actors that ignore theirs are left out. The rows must be locked. */
+/** Applies each event to its actor; actors that ignore their event are left out. The rows must be locked. */
 export const advance = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   { machine, table }: Lifecycle<M, Row, Own>,
   commands: ReadonlyArray<Command<M, Row>>,
@@ -77,7 +77,7 @@ export const advance = <M extends AnyStateMachine, Row extends ActorRow, Own ext
       : []
   })
 
-/** The actor's row as a transition leaves it; nouns add what its effects ask for. `before`: the row, with what else has changed. */
+/** Returns the actor's row after a transition, without the changes of its effects. `before` is the row with other changes already made. */
 export const rowAfter = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   { table }: Lifecycle<M, Row, Own>,
   { row, to, version, decision }: Transition<M, Row>,
@@ -87,10 +87,10 @@ export const rowAfter = <M extends AnyStateMachine, Row extends ActorRow, Own ex
   return Object.assign(table.withSnapshot(before, to, context), { version })
 }
 
-/** The first transition of a new actor, whose row is made from it. */
+/** The first transition of a new actor; its row is made from this. */
 export interface FirstTransition<M extends AnyStateMachine> extends Omit<Transition<M, never>, "row"> {}
 
-/** Begins the life of a new actor with its machine's input. */
+/** Starts a new actor with its machine's input. */
 export const start = <M extends AnyStateMachine>(
   machine: M,
   event: CreateEvent<M> & TimedEvent,

@@ -1,6 +1,6 @@
 /**
- * What a transition leaves behind, as data: the actor's row, its journal row and timers, what it does in the books, the
- * events it emits, and the actors it brings about. Nouns make outcomes by pure functions; commit.ts writes them.
+ * An outcome is the result of a transition, as data: the actor's row, its journal row and timers, ledger entries, emitted events, and
+ * created actors. Nouns make outcomes with pure functions; commit.ts writes them.
  */
 import type { AnyStateMachine } from "xstate"
 import { delayOf, type EffectOf, type TimedEvent } from "../../machines/decide.ts"
@@ -25,13 +25,13 @@ export interface JournalRow extends Tenant {
   readonly machine_version: number
 }
 
-/** Timers that come from rules which change under an actor, beside those of its machine's delays. */
+/** Timers from rules that can change while an actor exists, besides its machine's delays. */
 export interface OwnTimers<Own extends string> {
   readonly set?: ReadonlyArray<{ readonly name: Own; readonly dueAt: number }>
   readonly clear?: ReadonlyArray<Own>
 }
 
-/** Rows as outcomes about them have left them, by table and ID: the newest of each. */
+/** NewestRows keeps the newest row of each outcome, by table and ID. */
 export class NewestRows {
   readonly #tables = new Map<string, Map<string, ActorRow>>()
 
@@ -42,19 +42,19 @@ export class NewestRows {
     }
   }
 
-  /** The row of a table's with this ID; undefined where it is not known. */
+  /** The table's row with this ID; undefined if no outcome had it. */
   get<Row extends ActorRow>(table: Table<Row>, id: string): Row | undefined {
-    // A table's outcomes have its rows.
+    // All outcomes of a table have rows of its type.
     return this.#tables.get(table.name)?.get(id) as Row | undefined
   }
 
-  /** What is known of the row with this ID, which something else has changed. */
+  /** Removes the row with this ID, because other code has changed it. */
   forget(id: string): void {
     for (const rows of this.#tables.values()) rows.delete(id)
   }
 }
 
-/** What goes with an actor's row. */
+/** The parts of an outcome besides the actor's row. */
 export interface Parts<Own extends string = never> {
   readonly timers?: OwnTimers<Own>
   readonly entries?: ReadonlyArray<NewEntry>
@@ -68,7 +68,7 @@ export interface Parts<Own extends string = never> {
 export interface Outcome {
   readonly table: Table<ActorRow>
   readonly row: ActorRow
-  /** The row as the database has it; undefined: there is none yet. */
+  /** The row in the database; undefined for a new actor. */
   readonly before: ActorRow | undefined
   readonly journal: JournalRow | undefined
   readonly timers: { readonly set: ReadonlyArray<TimerRow>; readonly clear: ReadonlyArray<TimerKey> }
@@ -79,7 +79,7 @@ export interface Outcome {
   readonly created: ReadonlyArray<Outcome>
 }
 
-/** An effect as the journal names it: `emit subscription.renewed`, `post paid`, `endService paused`, `attemptCharge`. */
+/** The name of an effect in the journal: `emit subscription.renewed`, `post paid`, `endService paused`, `attemptCharge`. */
 const effectName = ({ type, params }: { readonly type: string; readonly params: unknown }): string => {
   const { type: emitted, posting, status, template, reason } = (params ?? {}) as Readonly<Record<string, unknown>>
   const detail = emitted ?? posting ?? status ?? template ?? reason
@@ -133,7 +133,7 @@ const timersOf = <M extends AnyStateMachine, Row extends ActorRow, Own extends s
       ...(transition?.decision.set ?? []).map(({ name, dueAt, event }) => timer(name, dueAt, event)),
       ...(own.set ?? []).map(({ name, dueAt }) => timer(name, dueAt, name)),
     ],
-    // The timer that fired is gone already (timers.ts, takeFirstDue).
+    // The timer that fired is already deleted (timers.ts, takeFirstDue).
     clear: [...(transition?.decision.cancel ?? []), ...(own.clear ?? [])].filter((name) => name !== fired).map(key),
   }
 }
@@ -157,7 +157,7 @@ const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends st
   created,
 })
 
-/** An actor after a transition: `row` is as it is now. */
+/** The outcome of a transition: `row` is the new row. */
 export const transitioned = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
   transition: Transition<M, Row>,
@@ -165,22 +165,22 @@ export const transitioned = <M extends AnyStateMachine, Row extends ActorRow, Ow
   parts: Parts<Own> = {},
 ): Outcome => outcome(lifecycle, transition.row, row, transition, parts)
 
-/** A new actor with its first transition; without one, nothing has happened to it yet. */
+/** The outcome of a new actor with its first transition, or without one if no event has happened yet. */
 export const created = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
-  birth: FirstTransition<M> | undefined,
+  first: FirstTransition<M> | undefined,
   row: Row,
   parts: Parts<Own> = {},
-): Outcome => outcome(lifecycle, undefined, row, birth, parts)
+): Outcome => outcome(lifecycle, undefined, row, first, parts)
 
-/** An actor whose row changes without a transition. */
+/** The outcome of a row change without a transition. */
 export const amended = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
   before: Row,
   row: Row,
 ): Outcome => outcome(lifecycle, before, row, undefined, {})
 
-/** An actor that stays as it is and gets other timers. */
+/** The outcome of a change of timers only. */
 export const rescheduled = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
   row: Row,

@@ -1,4 +1,4 @@
-/** Proving the journal: the machines run over it again and must arrive at the rows. */
+/** Proves the journal: replaying it through the machines must give the current rows. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AnyMachineSnapshot, AnyStateMachine, EventFrom, InputFrom } from "xstate"
@@ -27,14 +27,14 @@ interface Difference {
   readonly reason: string
 }
 
-/** How a kind of actor is replayed: it closes over the types of its machine and of its rows. */
+/** The replay of one kind of actor: a closure over the types of its machine and its rows. */
 export interface Replayable {
   readonly kind: ActorKind
-  /** What is wrong with one actor's journal, or undefined. */
+  /** Returns what is wrong with one actor's journal, or undefined. */
   readonly check: (row: ActorRow | undefined, journal: ReadonlyArray<JournalRow>) => string | undefined
 }
 
-/** `input` is what the machine began with, from the row or from the first journalled event. */
+/** `input` returns the machine's input, from the row or from the first journalled event. */
 export const replayable = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   { kind, machine, machineVersion, table }: Lifecycle<M, Row, Own>,
   input: (row: Row, first: TimedEvent) => InputFrom<M>,
@@ -42,7 +42,7 @@ export const replayable = <M extends AnyStateMachine, Row extends ActorRow, Own 
   kind,
   check: (found, journal) => {
     if (found === undefined) return "it has a journal and no row"
-    // Read from the table of this kind.
+    // The row was read from the table of this kind.
     const row = found as Row
     let snapshot = create(machine, input(row, journal[0]!.event))
     for (const [index, entry] of journal.entries()) {
@@ -55,12 +55,12 @@ export const replayable = <M extends AnyStateMachine, Row extends ActorRow, Own 
     }
     if (row.version !== journal.length) return `its row is at version ${row.version}, its journal at ${journal.length}`
     if (row.state !== stateName(snapshot)) return `its row is in ${row.state}, the replay in ${stateName(snapshot)}`
-    const [kept, replayed] = [canonical(table.contextOf(row)), canonical((snapshot as AnyMachineSnapshot).context)]
-    return kept === replayed ? undefined : `its row has ${kept}, the replay ${replayed}`
+    const [stored, replayed] = [canonical(table.contextOf(row)), canonical((snapshot as AnyMachineSnapshot).context)]
+    return stored === replayed ? undefined : `its row has ${stored}, the replay ${replayed}`
   },
 })
 
-/** Replays the journal of the given actors, or of all (of one account), as everything stands at one moment: the service may go on beside. */
+/** Replays the journal of the given actors, or of all (of one account), in one snapshot of the database: the service can keep running. */
 export const replayJournal = Effect.fn("journal.replay")(function* (
   kinds: ReadonlyArray<Replayable>,
   actors: ReadonlyArray<string>,
@@ -77,10 +77,10 @@ export const replayJournal = Effect.fn("journal.replay")(function* (
 
 const COLUMNS = "account_id, livemode, actor_id, version, machine_version, actor_kind, event, to_state"
 
-/** Whose journal an entry is of: the codes of instalment plans are unique within their account alone. */
+/** The key of an actor's journal: codes of instalment plans are unique within their account only. */
 const keyOf = (ref: Tenant, id: string) => `${ref.account_id} ${ref.livemode} ${id}`
 
-/** The journals of these actors, found by their keys: whose they are is asked of each account. Those of another are left out. */
+/** Reads the journals of these actors by key, for each account. Those of other accounts are left out. */
 const readActors = Effect.fnUntraced(function* (actors: ReadonlyArray<string>, account: string | undefined) {
   const sql = yield* SqlClient.SqlClient
   const journals: Array<ReadonlyArray<JournalRow>> = []
@@ -96,7 +96,7 @@ const readActors = Effect.fnUntraced(function* (actors: ReadonlyArray<string>, a
   return journals
 })
 
-/** All journals there are (of one account), each whole, some thousand entries at a time. */
+/** Reads all journals (of one account), each complete, some thousand entries at a time. */
 const readAll = Effect.fnUntraced(function* <E, R>(
   account: string | undefined,
   check: (journals: ReadonlyArray<ReadonlyArray<JournalRow>>) => Effect.Effect<void, E, R>,
@@ -137,14 +137,14 @@ const replayAll = Effect.fnUntraced(function* (
   let replayed = 0
   const check = Effect.fnUntraced(function* (journals: ReadonlyArray<ReadonlyArray<JournalRow>>) {
     for (const { kind, check } of kinds) {
-      const its = journals.filter(([first]) => first!.actor_kind === kind)
-      const refs = its.map(([first]) => ({ ...first!, id: first!.actor_id }))
+      const ofKind = journals.filter(([first]) => first!.actor_kind === kind)
+      const refs = ofKind.map(([first]) => ({ ...first!, id: first!.actor_id }))
       if (refs.length === 0) continue
       const found = yield* sql<ActorRow>`
         SELECT a.* FROM ${rowsAsTable(refs, REF_COLUMNS)} r
         JOIN ${sql(kind)} a ON (a.account_id, a.livemode, a.id) = (r.account_id, r.livemode, r.id)`
       const rows = new Map(found.map((row) => [keyOf(row, row.id), row]))
-      for (const journal of its) {
+      for (const journal of ofKind) {
         const actor = journal[0]!.actor_id
         replayed++
         if (actors.length > 0) seen.add(actor)

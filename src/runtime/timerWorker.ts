@@ -1,6 +1,6 @@
 /**
- * Fires wall-clock timers. A sweep looks ahead: the next one comes when the next timer is due, within a minute. What is set
- * after that look to fall due before the next one has a job, which wakes a sweep of any process (Wakeups.ts).
+ * Fires wall-clock timers. A sweep looks ahead: the next sweep runs when the next timer is due, at most a minute later. A timer set after that
+ * look and due before the next sweep has a job, which wakes a sweep of any process (Wakeups.ts).
  */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect, Queue } from "effect"
@@ -12,7 +12,7 @@ import { sweep, type TimerHandler } from "./fire.ts"
 import type { ActorKind } from "./lifecycle.ts"
 import { Wakeups } from "./Wakeups.ts"
 
-/** When the next timer of these kinds is due that was not due at `since`; undefined where there is none. */
+/** Reads when the next timer of these kinds is due that was not due at `since`; undefined if there is none. */
 export const nextDue = Effect.fnUntraced(function* (kinds: ReadonlyArray<ActorKind>, since: number) {
   const sql = yield* SqlClient.SqlClient
   const [next] = yield* sql<{ due_at: number }>`
@@ -23,14 +23,14 @@ export const nextDue = Effect.fnUntraced(function* (kinds: ReadonlyArray<ActorKi
   return next?.due_at
 })
 
-/** How long from `now` until the next sweep: until the second is full in which the next timer is due, a minute at most. */
+/** How long to pause from `now` until the next sweep: to the end of the second in which the next timer is due, at most a minute. */
 export const pauseMs = (due: number | undefined, now: number): number =>
   due === undefined ? MINUTE_MS : Math.min(Math.max(Math.ceil(due / SECOND_MS) * SECOND_MS - now, 0), MINUTE_MS)
 
 /** Fires wall-clock timers for as long as the scope is open. */
 export const timerWorker = Effect.fnUntraced(function* <R>(handlers: ReadonlyArray<TimerHandler<R>>) {
   const kinds = handlers.map(({ kind }) => kind)
-  // What wakes a sweep while one is under way is one more of them.
+  // All wake-ups during a sweep cause one more sweep.
   const wake = yield* Queue.sliding<void>(1)
   yield* (yield* Wakeups).onWake(() => void Queue.offerUnsafe(wake, undefined))
   let due: number | undefined

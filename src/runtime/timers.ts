@@ -11,12 +11,12 @@ export interface TimerRow extends Tenant {
   readonly name: string
   readonly actor_kind: string
   readonly generation: number
-  /** Milliseconds since the epoch, in the actor's own clock. */
+  /** Milliseconds since the epoch, by the actor's clock. */
   readonly due_at: number
   readonly rank: number
   readonly event: string
   readonly test_clock_id: string | null
-  /** On a test clock: the customer in whose time it is due. */
+  /** On a test clock: the customer whose time decides. */
   readonly customer_id: string | null
 }
 
@@ -35,7 +35,7 @@ const TIMER = {
   customer_id: "text",
 } as const
 
-/** Sets timers; a timer that the actor has under the same name is replaced. */
+/** Sets timers; each replaces the actor's timer of the same name. */
 export const setTimers = (unit: UnitOfWork, timers: ReadonlyArray<TimerRow>): void => {
   if (timers.length === 0) return
   const { sql } = unit
@@ -46,7 +46,7 @@ export const setTimers = (unit: UnitOfWork, timers: ReadonlyArray<TimerRow>): vo
   unit.add([["timers_set", setting]])
 }
 
-/** Removes timers where they exist. */
+/** Removes timers that exist. */
 export const clearTimers = (unit: UnitOfWork, timers: ReadonlyArray<TimerKey>): void => {
   if (timers.length === 0) return
   const { sql } = unit
@@ -57,8 +57,8 @@ export const clearTimers = (unit: UnitOfWork, timers: ReadonlyArray<TimerKey>): 
 }
 
 /**
- * Takes the first timer of each of these actors that is due by `until`: what fires next. A timer is gone once it fires,
- * whatever comes of it. The actors' rows must be locked.
+ * Takes the first timer due by `until` of each of these actors. A timer is deleted when it fires, in every case. The actors' rows must
+ * be locked.
  */
 export const takeFirstDue = Effect.fnUntraced(function* (actors: ReadonlyArray<Ref>, until: number) {
   const sql = yield* SqlClient.SqlClient

@@ -1,4 +1,4 @@
-/** Sandbox helpers on the wire. */
+/** The wire schemas and endpoints of the sandbox helpers. */
 import { Schema } from "effect"
 import { declare } from "../http/Endpoint.ts"
 import { freeObject, id, text } from "../http/parameters.ts"
@@ -16,7 +16,7 @@ const EventTrigger = Schema.Struct({
 })
 
 const Reset = Schema.Struct({
-  confirm: Schema.Literal("RESET").annotate({ description: "RESET, so that nobody resets by accident" }),
+  confirm: Schema.Literal("RESET").annotate({ description: "RESET, to prevent accidental resets" }),
 })
 
 const sandbox = { method: "POST", access: "secret", sandboxOnly: true } as const

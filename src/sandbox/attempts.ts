@@ -1,4 +1,4 @@
-/** The simulator's record of its attempts, in Postgres. */
+/** Stores the simulator's attempts in Postgres. */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { names, rowsAsTable } from "../db/rows.ts"
@@ -46,13 +46,19 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
     const sql = yield* SqlClient.SqlClient
     return Attempts.of({
       alone: (charges, work) => {
-        const names = [...new Set(charges.map((charge) => `${charge.customerId} ${charge.paymentMethod.id}`))].sort()
+        const lockNames = [
+          ...new Set(charges.map((charge) => `${charge.customerId} ${charge.paymentMethod.id}`)),
+        ].sort()
         return sql
           .withTransaction(
             Effect.andThen(
-              Effect.forEach(names, (name) => sql`SELECT pg_advisory_xact_lock(${LOCKS.attempt}, hashtext(${name}))`, {
-                discard: true,
-              }),
+              Effect.forEach(
+                lockNames,
+                (name) => sql`SELECT pg_advisory_xact_lock(${LOCKS.attempt}, hashtext(${name}))`,
+                {
+                  discard: true,
+                },
+              ),
               work,
             ),
           )
@@ -82,7 +88,7 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
           known_at: attempt.knownAt,
           test_clock_id: charge.testClockId,
         }))
-        // Nobody waits for the disk: the log is written in order, so what is settled by an attempt is never there without it.
+        // No wait for the disk: the WAL is written in order, so a settlement that follows is never durable without its attempt.
         return sql`
           INSERT INTO simulator_attempt AS a (${names(ATTEMPT)})
           SELECT r.* FROM (SELECT set_config('synchronous_commit', 'off', true)) s CROSS JOIN ${rowsAsTable(rows, ATTEMPT)} r

@@ -1,6 +1,6 @@
 /**
- * Emptying a sandbox (decision M2): a marker is committed before the answer, and writes are refused while it stands. Workers
- * delete everything in batches (src/process/deletion), the marker last, so that a crash goes on where it was.
+ * Empties a sandbox (decision M2). A marker row is committed before the response, and writes are refused while it exists. Workers
+ * delete everything in batches (src/process/deletion), the marker last, so the deletion continues after a crash.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -11,18 +11,18 @@ import { LOCKS } from "../postgres/advisoryLocks.ts"
 import { requestDeletions, SANDBOX, type Step } from "../process/deletion/deletion.ts"
 import { actorsOf, ledgerEntries, rowsOf } from "../process/deletion/steps.ts"
 
-/** Asks for a sandbox to be emptied; in the running transaction. `recordKey` is of the idempotency record that has the answer. */
+/** Requests a sandbox reset in the running transaction. `recordKey` is the key of the idempotency record with its response. */
 export const requestReset = Effect.fn("sandbox.reset")(function* ({ account_id }: Tenant, recordKey: string | null) {
   const sql = yield* SqlClient.SqlClient
   const marked = yield* sql`
     INSERT INTO sandbox_reset (account_id, livemode, record_key) VALUES (${account_id}, false, ${recordKey})
     ON CONFLICT DO NOTHING RETURNING 1`
-  if (marked.length === 0) return yield* problem("reset_in_progress", "The sandbox is being reset already.")
+  if (marked.length === 0) return yield* problem("reset_in_progress", "The sandbox is already being reset.")
   yield* requestDeletions([{ account_id, livemode: false, id: SANDBOX }])
   return { status: "resetting" as const }
 })
 
-/** Requests that are in finish first, and none gets in any more; clocks stop. */
+/** Waits for running requests, which hold this lock; new ones see the marker and are refused. Then stops the clocks. */
 const close: Step = {
   name: "close",
   run: Effect.fnUntraced(function* (deletion, after, limit) {
@@ -34,9 +34,9 @@ const close: Step = {
 }
 
 /**
- * What a reset deletes, in an order that no foreign key stands against, with what follows by itself: actors take their
- * journals and timers, customers their payment methods, events their deliveries, ledger entries their lines. Keys and
- * webhook endpoints stay, with the journals of the latter.
+ * The steps of a reset, in foreign key order. Dependent rows are deleted with their parent: journals and timers with
+ * their actor, payment methods with their customer, deliveries with their event, lines with their ledger entry. Keys and
+ * webhook endpoints stay, and so do the endpoints' journals.
  */
 export const SANDBOX_STEPS: ReadonlyArray<Step> = [
   close,
@@ -52,10 +52,10 @@ export const SANDBOX_STEPS: ReadonlyArray<Step> = [
   rowsOf({ table: "instalment_product" }),
   rowsOf({ table: "event" }),
   rowsOf({ table: "simulator_attempt", key: "reference" }),
-  // Whoever is booking days is through then, and nobody finds a book any more.
+  // Waits for running revenue recognition; afterwards it finds no book of this sandbox.
   rowsOf({ table: "revenue_book" }),
   ledgerEntries,
-  // Requests are forgotten too, answered or not, save the one for this reset. One that is still under way can store nothing any more.
+  // All idempotency records except this reset's. A request that is still running cannot store its response any more.
   rowsOf({
     table: "idempotency_record",
     key: "key",

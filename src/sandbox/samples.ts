@@ -1,4 +1,4 @@
-/** The objects that events are about, by family, shaped as the API shows them; and made-up ones for test events (decision I9). */
+/** The objects of events, by family, as the API shows them. Also builds sample objects for test events (decision I9). */
 
 import { newId, newPlanCode } from "../base/ids.ts"
 import type { Json } from "../base/json.ts"
@@ -34,10 +34,10 @@ const FAMILIES = new Map(
   }),
 )
 
-/** An ID that looks like one of a kind of object which there is none of yet. */
+/** Makes an ID for a kind of object that does not exist yet. */
 const looseId = (prefix: string): string => `${prefix.slice(0, 16)}_${newId("event").slice(4)}`
 
-/** How the object looks in the state that an event is about. */
+/** For each event type: the fields of its object in the matching state. */
 const states = (at: number): ReadonlyMap<string, Json> => {
   const now = formatInstant(at)
   const soon = formatInstant(at + DAY_MS)
@@ -105,7 +105,7 @@ const states = (at: number): ReadonlyMap<string, Json> => {
   )
 }
 
-/** An object for an event of this type; families that we don't know get one with nothing but an ID. */
+/** Makes a sample object for an event of this type. An unknown family gets the common fields only. */
 export const sampleFor = (type: string, at: number): Json => {
   const family = type.split(".")[0]!
   const schema = FAMILIES.get(family)
@@ -117,9 +117,9 @@ export const sampleFor = (type: string, at: number): Json => {
   return { ...object, ...id, ...states(at).get(type) }
 }
 
-/** Every type of event, as the OpenAPI document shows it. */
+/** Lists every event type for the OpenAPI document. */
 export const declaredEvents: ReadonlyArray<DeclaredEvent> = EVENT_TYPES.map((type) => {
-  // There is no type without an object.
+  // Every event type has an object.
   const schema = FAMILIES.get(type.split(".")[0]!)!
   const object = { ...exampleOf(schema), ...states(EXAMPLE_AT).get(type) }
   const example = { ...exampleOf(Event), type, data: { object, previous_attributes: {} } }

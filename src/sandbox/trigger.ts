@@ -1,4 +1,4 @@
-/** Test events (decision I9): an event of any type around a given or a made-up object. No state changes. */
+/** Creates test events (decision I9): any event type, with an existing or a sample object. No state changes. */
 import { Effect } from "effect"
 import { findObject } from "../app/objects.ts"
 import type { Json } from "../base/json.ts"
@@ -13,7 +13,7 @@ import { sampleFor } from "./samples.ts"
 
 const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** `over` laid over `object`, field by field. */
+/** Merges `over` into `object`, field by field. */
 const merge = (object: Json, over: Json): Json => {
   const merged: Record<string, unknown> = { ...object }
   for (const [name, value] of Object.entries(over)) {
@@ -23,7 +23,7 @@ const merge = (object: Json, over: Json): Json => {
   return merged
 }
 
-/** Now, by the clock that an object belongs to; undefined where that is being deleted, and the object with it. */
+/** Returns the time of the object's clock; undefined if the clock, and so the object, is being deleted. */
 const timeOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   if (clockId === null) return currentTime()
   return (yield* knownClocks.find(tenant, [clockId])).get(clockId)?.frozen_at
@@ -40,7 +40,7 @@ export const triggerEvent = Effect.fn("sandbox.trigger")(function* (
   if (at === undefined) return yield* noSuchReference("object", id!, "object")
   const object = merge(found?.object ?? sampleFor(type, at), overrides ?? {})
   const bytes = leastBytes(object)
-  // An object that is too large by itself is told as in any event: shortened.
+  // Without overrides a large object is shortened, as in any event.
   if (overrides !== undefined && bytes > MAX_DATA_BYTES)
     return yield* invalid(
       "overrides",

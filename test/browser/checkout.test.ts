@@ -1,4 +1,4 @@
-/** Buyers on the checkout page, in a browser, and what the merchant sees afterwards. */
+/** Tests the checkout page in a browser, and the data that the merchant sees afterwards. */
 import type { Page } from "playwright-core"
 import { describe, expect, it } from "vitest"
 import { inspect, titled, useBuyers, valueIn } from "../support/browser.ts"
@@ -27,7 +27,7 @@ const brandsOf = async (id: string): Promise<ReadonlyArray<string>> => {
 const focused = (page: Page) => valueIn<string>(page, "document.activeElement.id")
 
 describe("a purchase", () => {
-  it("begins at the shop and ends there, paid by a card that is typed", async () => {
+  it("starts at the shop and returns there, paid by a typed card", async () => {
     const { id, url } = await ofCustomer()
     shop.put("/plans", `<a href="${url}">Subscribe</a>`)
     const { page, asked } = await newBuyer()
@@ -44,7 +44,7 @@ describe("a purchase", () => {
     expect(await seen(api, id)).toEqual(PAID)
   })
 
-  it("keeps the caret where digits are mended in the middle of a number", async () => {
+  it("keeps the caret in place when digits in the middle of a number are corrected", async () => {
     const { url } = await ofCustomer()
     const { page } = await newBuyer()
     await page.goto(url)
@@ -94,7 +94,7 @@ describe("a purchase", () => {
     expect(await seen(api, id)).toEqual(["completed", "active", `failed ${PRICE}`, `succeeded ${PRICE}`])
   })
 
-  it("says of every field what is wrong with it, and is mended", async () => {
+  it("shows each field's error, and accepts the corrected form", async () => {
     const { id, url } = await openSession(api, shop.urls())
     const { page } = await newBuyer()
     await page.goto(url)
@@ -139,7 +139,7 @@ describe("a purchase", () => {
     })
   })
 
-  it("asks for the bank's code, again after a wrong one", async () => {
+  it("asks for the bank's code, and asks again after a wrong one", async () => {
     const { id, url } = await ofCustomer()
     const { page } = await newBuyer()
     await page.goto(url)
@@ -193,8 +193,8 @@ describe("a purchase", () => {
   })
 })
 
-describe("nothing to pay today", () => {
-  it("is a trial that says when it is charged", async () => {
+describe("a checkout with nothing to pay today", () => {
+  it("starts a trial and shows when it is charged", async () => {
     const { id, url } = await ofCustomer({ trial_days: 14 })
     const { page } = await newBuyer()
     await page.goto(url)
@@ -215,7 +215,7 @@ describe("nothing to pay today", () => {
     await inspect(page)
   })
 
-  it("is a method that is saved", async () => {
+  it("saves a payment method", async () => {
     const customer = await createCustomer(api)
     const session = { mode: "setup", customer, ...shop.urls() }
     const { id, url } = data(await api.post("/checkout-sessions", session), 201)
@@ -239,8 +239,8 @@ describe("nothing to pay today", () => {
   })
 })
 
-describe("a payment that a bank takes its time over", () => {
-  it("is waited for by the page, which goes on by itself", async () => {
+describe("a payment with a slow bank", () => {
+  it("is awaited by the page, which continues when it settles", async () => {
     const { id, url, clock } = await openOnClock(api, shop.urls())
     const { page } = await newBuyer()
     await page.goto(url)
@@ -260,7 +260,7 @@ describe("a payment that a bank takes its time over", () => {
     expect(await seen(api, id)).toEqual(PAID)
   })
 
-  it("is tried again with another method where the bank declines it", async () => {
+  it("can be retried with another method after the bank declines it", async () => {
     const { id, url, clock } = await openOnClock(api, shop.urls())
     const { page } = await newBuyer()
     await page.goto(url)
@@ -278,7 +278,7 @@ describe("a payment that a bank takes its time over", () => {
 })
 
 describe("a session that is over", () => {
-  it("says that it has expired to who submits it, and to who opens it", async () => {
+  it("shows that it has expired, both on submission and on opening", async () => {
     const { id, url } = await ofCustomer()
     const { page } = await newBuyer()
     await page.goto(url)
@@ -294,7 +294,7 @@ describe("a session that is over", () => {
     await page.waitForURL(`${shop.origin()}/plans`)
   })
 
-  it("tells who comes back or reloads after paying that it is paid", async () => {
+  it("shows that it is paid when the buyer returns or reloads after paying", async () => {
     const { id, url } = await ofCustomer()
     const { page } = await newBuyer()
     await page.goto(url)
@@ -317,7 +317,7 @@ describe("a session that is over", () => {
     expect(await seen(api, id)).toEqual(PAID)
   })
 
-  it("shows no form to who comes back after a decline, either", async () => {
+  it("shows no form when the buyer returns after a decline", async () => {
     const { id, url } = await ofCustomer()
     const { page } = await newBuyer()
     await page.goto(url)

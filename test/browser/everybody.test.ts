@@ -1,4 +1,4 @@
-/** The pages for everybody: keyboards, slow networks, dark rooms, paper; and the pages that belong to no purchase. */
+/** Tests the pages for all users (keyboard, slow network, dark mode, print), and pages without a session. */
 import { describe, expect, it } from "vitest"
 import { comesTrue, inspect, titled, useBuyers, valueIn } from "../support/browser.ts"
 import { PAYS, pay, pick, select } from "../support/form.ts"
@@ -18,8 +18,8 @@ const PAID = ["completed", "active", `succeeded ${PRICE}`]
 const openOne = async (plan: object = {}) =>
   openSession(api, { customer: await createCustomer(api), ...shop.urls() }, plan)
 
-describe("by keyboard alone", () => {
-  it("a purchase: every stop can be seen, in the order of the page, and Enter submits", async () => {
+describe("with the keyboard only", () => {
+  it("a purchase: each focus stop is visible and in page order, and Enter submits", async () => {
     const { id, url } = await openSession(api, shop.urls())
     const { page } = await newBuyer()
     await page.goto(url)
@@ -46,7 +46,7 @@ describe("by keyboard alone", () => {
     expect(await seen(api, id)).toEqual(PAID)
   })
 
-  it("arrows move among saved methods", async () => {
+  it("arrow keys move among saved methods", async () => {
     const customer = await createCustomer(api)
     for (const default_payment_method of ["pm_test_mastercard", "pm_test_verve"])
       data(await api.patch(`/customers/${customer}`, { default_payment_method }))
@@ -73,7 +73,7 @@ describe("by keyboard alone", () => {
   })
 })
 
-it("over a slow network the page is one small request, and can be paid on", async () => {
+it("on a slow network the page is one small request, and the buyer can pay on it", async () => {
   const { id, url } = await openOne()
   const { page, context, asked } = await newBuyer()
   const network = await context.newCDPSession(page)
@@ -92,7 +92,7 @@ it("over a slow network the page is one small request, and can be paid on", asyn
   expect(await seen(api, id)).toEqual(PAID)
 })
 
-it("shows names with markup in them as they are", async () => {
+it("shows names that contain markup as plain text", async () => {
   const name = `<img src=x onerror="alert(1)"> & "Sons" </title><script>alert(2)</script>`
   await database.run((sql) => sql`UPDATE account SET business_name = ${name} WHERE id = ${accountId()}`)
   const customer = await createCustomer(api, { name: `<b>Ada</b> & "Co"` })
@@ -124,7 +124,7 @@ it("shows names with markup in them as they are", async () => {
   expect(dialogs).toEqual([])
 })
 
-it("is dark where the buyer wants it dark, and moves nothing where they want that", async () => {
+it("is dark when the buyer prefers dark, and has no motion when the buyer prefers none", async () => {
   const { url } = await openOnClock(api, shop.urls())
   const { page } = await newBuyer()
   await page.goto(url)
@@ -141,7 +141,7 @@ it("is dark where the buyer wants it dark, and moves nothing where they want tha
   expect(await moves()).toBe("none")
 })
 
-it("prints what was bought, without what can be pressed", async () => {
+it("prints the purchase without its buttons", async () => {
   const { url } = await openOne()
   const { page } = await newBuyer()
   await page.goto(url)
@@ -151,7 +151,7 @@ it("prints what was bought, without what can be pressed", async () => {
   expect(await page.getByText("₦5,000.00 every month").first().isVisible()).toBe(true)
 })
 
-it("keeps what was typed where the page is only looked at in another way", async () => {
+it("keeps typed input when only the view of the page changes", async () => {
   const { url } = await openOne()
   const { page } = await newBuyer()
   await page.goto(url)
@@ -161,7 +161,7 @@ it("keeps what was typed where the page is only looked at in another way", async
   expect(await page.getByLabel("Card number").inputValue()).toBe(PAYS)
 })
 
-describe("pages of nobody in particular", () => {
+describe("pages without a session", () => {
   it.each([
     ["/", "A recurring-billing service"],
     ["/docs/errors", /^Error codes/],

@@ -1,4 +1,4 @@
-/** Buyers who save for goods: paying little by little, catching up, and leaving. */
+/** Tests buyers who save for goods: paying in parts, catching up, and cancelling. */
 import { expect, it } from "vitest"
 import { inspect, titled, useBuyers } from "../support/browser.ts"
 import { ASKS_CODE, DECLINED, fillCard, PAYS, pay, pick } from "../support/form.ts"
@@ -18,7 +18,7 @@ const begin = async (over: Readonly<Record<string, unknown>> = {}) => {
 }
 const PAY = "Pay now"
 
-it("a plan is begun, missed, caught up and paid up, with a declined card and a code on the way", async () => {
+it("a plan is started, missed, caught up and paid in full, with a declined card and a code on the way", async () => {
   const { clock, plan } = await begin()
   const { page } = await newBuyer()
   await page.goto(plan.pageUrl)
@@ -63,7 +63,7 @@ it("a plan is begun, missed, caught up and paid up, with a declined card and a c
   await titled(page, "Inverter is yours")
 })
 
-it("a buyer changes their mind, and is told first what goes back", async () => {
+it("a buyer cancels, and first sees the amount that will be returned", async () => {
   const { plan } = await begin()
   const { page } = await newBuyer()
   await page.goto(plan.paymentUrl)
@@ -84,7 +84,7 @@ it("a buyer changes their mind, and is told first what goes back", async () => {
   expect((await get(plan.id)).status).toBe("cancelled")
 })
 
-it("two tabs pay one instalment: the second is told that it is paid", async () => {
+it("two tabs pay one instalment: the second shows that it is paid", async () => {
   const { plan } = await begin()
   const { context, page } = await newBuyer()
   const other = await context.newPage()
@@ -100,7 +100,7 @@ it("two tabs pay one instalment: the second is told that it is paid", async () =
   expect((await get(plan.id)).amountPaid).toBe(1_000)
 })
 
-it("without scripts, a flexible plan takes what the buyer likes", async () => {
+it("without scripts, a flexible plan takes the amount that the buyer chooses", async () => {
   const { plan } = await begin({ mode: "flexible", allowedFrequencies: undefined })
   const { page } = await newBuyer({ javaScriptEnabled: false })
   await page.goto(plan.pageUrl)

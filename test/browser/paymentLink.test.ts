@@ -1,4 +1,4 @@
-/** Buyers who open the link of a reminder, and what the merchant sees afterwards. */
+/** Tests buyers who open the link of a reminder, and the data that the merchant sees afterwards. */
 import { expect, it } from "vitest"
 import { inspect, titled, useBuyers } from "../support/browser.ts"
 import { ASKS_CODE, DECLINED, PAYS, pay, pick, select } from "../support/form.ts"
@@ -14,7 +14,7 @@ const newBuyer = useBuyers(
 
 const OWED = ["past_due", "succeeded", "failed"]
 
-it("what is owed is declined, then paid; the link is used", async () => {
+it("the amount due is declined, then paid; the link is used", async () => {
   const { id, url } = await overdue(api)
   expect(await seenOf(api, id)).toEqual(OWED)
   const { page } = await newBuyer()
@@ -40,7 +40,7 @@ it("what is owed is declined, then paid; the link is used", async () => {
   await titled(page, "Thank you: this is paid")
 })
 
-it("a form that was sent empty says so at its fields, and a saved method that was declined is not offered again", async () => {
+it("a form sent empty shows errors at its fields, and a declined saved method is not offered again", async () => {
   const { id, url } = await overdue(api)
   const { page } = await newBuyer()
   await page.goto(url)
@@ -76,7 +76,7 @@ it("a bank asks for a code", async () => {
   expect(await seenOf(api, id)).toEqual(["active", "succeeded", "failed", "succeeded"])
 })
 
-it("a bank takes its time: the page goes on by itself", async () => {
+it("a bank is slow: the page continues when the payment settles", async () => {
   const { id, url, clock } = await overdue(api)
   const { page } = await newBuyer()
   await page.goto(url)
@@ -89,7 +89,7 @@ it("a bank takes its time: the page goes on by itself", async () => {
   expect(await seenOf(api, id)).toEqual(["active", "succeeded", "failed", "succeeded"])
 })
 
-it("a second tab is told that the first has paid", async () => {
+it("a second tab shows that the first has paid", async () => {
   const { id, url } = await overdue(api)
   const { page: first, context } = await newBuyer()
   const second = await context.newPage()
@@ -103,7 +103,7 @@ it("a second tab is told that the first has paid", async () => {
   expect(await seenOf(api, id)).toEqual(["active", "succeeded", "failed", "succeeded"])
 })
 
-it("two tabs at once pay once", async () => {
+it("two tabs at the same time pay once", async () => {
   const { id, url } = await overdue(api)
   const { page: first, context } = await newBuyer()
   const second = await context.newPage()
@@ -114,7 +114,7 @@ it("two tabs at once pay once", async () => {
   expect(await seenOf(api, id)).toEqual(["active", "succeeded", "failed", "succeeded"])
 })
 
-it("nothing is owed: a payment method is saved, and nothing charged", async () => {
+it("nothing is due: a payment method is saved, and nothing is charged", async () => {
   const { id, url: first, customer } = await overdue(api)
   const { page } = await newBuyer()
   await page.goto(first)
@@ -132,8 +132,8 @@ it("nothing is owed: a payment method is saved, and nothing charged", async () =
   expect(data(await api.get(`/subscriptions/${id}`)).payment_method).toBe("pm_test_verve")
 })
 
-it("a link of over thirty days has expired", async () => {
-  // Of a plan that is not due yet: what is owed for a month is cancelled by then.
+it("a link older than thirty days has expired", async () => {
+  // For a plan that is not due yet. A debt that is a month old is cancelled by then.
   const { url, clock, id } = await overdue(api, { billing_cycle: "quarterly" })
   const { page } = await newBuyer()
   await page.goto(url)
@@ -147,7 +147,7 @@ it("a link of over thirty days has expired", async () => {
   expect(await seenOf(api, id)).toEqual(["active", "succeeded"])
 })
 
-it("of a cancelled subscription nothing is owed, even by a form that was open", async () => {
+it("a cancelled subscription has nothing due, even through a form that was open", async () => {
   const { id, url } = await overdue(api)
   const { page } = await newBuyer()
   await page.goto(url)

@@ -1,4 +1,4 @@
-/** Buyers who press twice, open two tabs, or come too late: one payment, and everybody is told of it. */
+/** Tests buyers who click twice, open two tabs, or come too late: one payment is made, and each page shows it. */
 import { Effect } from "effect"
 import type { Page } from "playwright-core"
 import { describe, expect, it } from "vitest"
@@ -22,7 +22,7 @@ const PAID_ELSEWHERE = "You are subscribed already"
 const openOne = async (session: object = {}) =>
   openSession(api, { customer: await createCustomer(api), ...shop.urls(), ...session })
 
-/** Where the button is, for whoever presses it while the browser is on its way to the next page. */
+/** The position of the button, for clicks while the browser loads the next page. */
 const buttonOf = async (page: Page) => {
   const button = page.getByRole("button", { name: "Pay ₦5,000.00" })
   await button.scrollIntoViewIfNeeded()
@@ -31,16 +31,16 @@ const buttonOf = async (page: Page) => {
 }
 
 const posts = (asked: ReadonlyArray<string>): number => asked.filter((one) => one.startsWith("POST ")).length
-/** Until the browser has sent so many forms: those behind the first wait for it in the server, not in the database. */
+/** Waits until the browser has sent this many forms. Forms after the first wait in the server, not in the database. */
 const sent = (asked: ReadonlyArray<string>, count: number) =>
   eventually(async () => (posts(asked) >= count ? true : undefined))
 
-describe("who presses Pay twice", () => {
-  it("sends the form once, and is told that it is under way", async () => {
+describe("a buyer who clicks Pay twice", () => {
+  it("sends the form once, and sees that it is in progress", async () => {
     const { id, url } = await openOne()
     const { page, asked } = await newBuyer()
     const pressed: Array<string> = []
-    await page.exposeFunction("pressed", (what: string) => void pressed.push(what))
+    await page.exposeFunction("pressed", (entry: string) => void pressed.push(entry))
     await page.goto(url)
     await page.evaluate(
       "addEventListener('submit', (event) => pressed(`${event.defaultPrevented ? 'held back' : 'sent'}: ${event.submitter.textContent}`))",
@@ -59,7 +59,7 @@ describe("who presses Pay twice", () => {
     expect(await seen(api, id)).toEqual(PAID)
   })
 
-  it("pays once where two clicks are one gesture", async () => {
+  it("pays once when two clicks are one gesture", async () => {
     const { id, url } = await openOne()
     const { page, asked } = await newBuyer()
     await page.goto(url)
@@ -70,7 +70,7 @@ describe("who presses Pay twice", () => {
     expect(await seen(api, id)).toEqual(PAID)
   })
 
-  it("pays once where no script stops the second form, and lands at the shop", async () => {
+  it("pays once when no script stops the second form, and returns to the shop", async () => {
     const { id, url } = await openOne()
     const { page, asked } = await newBuyer({ javaScriptEnabled: false })
     await page.goto(url)
@@ -89,7 +89,7 @@ describe("who presses Pay twice", () => {
 })
 
 describe("two tabs", () => {
-  it("with two cards at once: one pays, the other is told so", async () => {
+  it("with two cards at the same time: one pays, the other shows it", async () => {
     const { id, url } = await openOne()
     const { page: first, context, asked } = await newBuyer()
     const second = await context.newPage()
@@ -111,7 +111,7 @@ describe("two tabs", () => {
     expect(shop.arrivals(id)).toBe(1)
   })
 
-  it("of which the first is declined: the other pays", async () => {
+  it("with the first card declined: the other pays", async () => {
     const { id, url } = await openOne()
     const { page: first, context, asked } = await newBuyer()
     const second = await context.newPage()
@@ -131,7 +131,7 @@ describe("two tabs", () => {
     await titled(first, "This is paid already")
   })
 
-  it("with two checkouts of one plan: one is bought, the other closed", async () => {
+  it("with two checkouts of one plan: one is bought, the other is closed", async () => {
     const customer = await createCustomer(api)
     const plan = await createPlan(api)
     const session = { mode: "subscription", customer, plan, ...shop.urls() }
@@ -159,8 +159,8 @@ describe("two tabs", () => {
   })
 })
 
-describe("who comes late", () => {
-  /** Lets a session be open for so long from now. */
+describe("a buyer who comes late", () => {
+  /** Makes a session expire after this time from now. */
   const leave = (id: string, seconds: number) =>
     database.run((sql) =>
       sql.withTransaction(
@@ -172,7 +172,7 @@ describe("who comes late", () => {
       ),
     )
 
-  it("sees the time run out, and then that it has", async () => {
+  it("sees the countdown, and then the expiry", async () => {
     const { id, url } = await openOne()
     const { page } = await newBuyer()
     await leave(id, 5)
@@ -184,7 +184,7 @@ describe("who comes late", () => {
     expect(await seen(api, id)).toEqual(["expired", "cancelled"])
   })
 
-  it("is told when little time is left, however long the page has been open", async () => {
+  it("is warned when little time is left, however long the page has been open", async () => {
     const { id, url } = await openOne()
     const { page } = await newBuyer()
     await page.clock.install()
@@ -203,7 +203,7 @@ describe("who comes late", () => {
     await titled(page, "This checkout has expired")
   })
 
-  it("is not misled by a clock that is wrong", async () => {
+  it("is not misled by a wrong clock", async () => {
     const { url } = await openOne()
     const { page } = await newBuyer()
     await page.addInitScript("{ const now = Date.now; Date.now = () => now() + 40 * 24 * 3600 * 1000 }")
@@ -213,7 +213,7 @@ describe("who comes late", () => {
   })
 })
 
-it("takes no form from another site's page", async () => {
+it("cannot submit a form from another site's page", async () => {
   const { id, url } = await openOne()
   shop.put(
     "/trap",

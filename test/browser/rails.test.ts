@@ -1,4 +1,4 @@
-/** Buyers who pay on the rails' own pages, in a browser (decisions P5, P6). */
+/** Tests buyers who pay on the rails' own pages, in a browser (decisions P5, P6). */
 import { describe, expect, it } from "vitest"
 import { type Buyer, inspect, titled, useBuyers } from "../support/browser.ts"
 import { BOTH, type LiveAccount, useRails } from "../support/rails/live.ts"
@@ -37,7 +37,7 @@ const giveDetails = async ({ page }: Buyer) => {
 }
 
 describe.each(BOTH)("on %s", (name) => {
-  it("a buyer goes to the rail's page, pays, and lands at the shop", async () => {
+  it("a buyer goes to the rail's page, pays, and returns to the shop", async () => {
     const account = await open(name)
     const { id, url } = await openSession(account)
     const buyer = await newBuyer()
@@ -45,7 +45,7 @@ describe.each(BOTH)("on %s", (name) => {
     await page.goto(url)
     await inspect(page)
     expect(await page.getByLabel("Card number").count()).toBe(0)
-    // The e-mail address is needed here.
+    // The rail's page requires the e-mail address.
     await page.getByLabel("Name").fill("Ada Obi")
     await page.getByRole("button", { name: /^Pay/ }).click()
     await page.getByRole("alert").waitFor()
@@ -57,7 +57,7 @@ describe.each(BOTH)("on %s", (name) => {
     expect(data(await account.api.get(`/checkout-sessions/${id}`)).status).toBe("completed")
   })
 
-  it("a buyer is told why it was declined, and pays at the second try, without scripts too", async () => {
+  it("a buyer sees why the payment was declined, and pays at the second try, also without scripts", async () => {
     const account = await open(name)
     const { id, url } = await openSession(account)
     const buyer = await newBuyer({ javaScriptEnabled: false })
@@ -74,7 +74,7 @@ describe.each(BOTH)("on %s", (name) => {
     expect(data(await account.api.get(`/checkout-sessions/${id}`)).status).toBe("completed")
   })
 
-  it("a buyer who goes back, or opens a second tab, goes on with the same payment", async () => {
+  it("a buyer who goes back, or opens a second tab, continues the same payment", async () => {
     const account = await open(name)
     const customer = await createCustomer(account.api, { email: "ada@example.com" })
     const { id, url } = await openSession(account, { customer })
@@ -95,13 +95,13 @@ describe.each(BOTH)("on %s", (name) => {
     await titled(tab, "Waiting for your payment")
     await page.getByRole("button", { name: "Pay", exact: true }).click()
     await shop.landed(page, id)
-    // The other tab looks by itself.
+    // The other tab refreshes itself.
     await shop.landed(tab, id)
     const { subscription } = data(await account.api.get(`/checkout-sessions/${id}`))
     expect(await account.api.all(`/charges?subscription=${subscription}`)).toHaveLength(1)
   })
 
-  it("a buyer who leaves the rail's page may try again, or go on with it where the rail does not say that nothing was paid", async () => {
+  it("a buyer who leaves the rail's page may try again, or may continue the payment while the rail does not say it is unpaid", async () => {
     const account = await open(name)
     const { id, url } = await openSession(account, {}, { trial_days: 7 })
     const buyer = await newBuyer()

@@ -1,4 +1,4 @@
-/** Buyers whose browser runs no scripts: everything can be bought all the same. */
+/** Tests buyers whose browser runs no scripts: they can buy everything. */
 import { expect, it } from "vitest"
 import { titled, useBuyers } from "../support/browser.ts"
 import { fillCard, PAYS, pay, select } from "../support/form.ts"
@@ -15,7 +15,7 @@ const buyers = useBuyers(
 )
 const newBuyer = () => buyers({ javaScriptEnabled: false })
 
-it("a purchase by somebody new, with everything wrong at first, declined, then asked for a code", async () => {
+it("a purchase by a new buyer: all fields wrong, then a decline, then a one-time code", async () => {
   const { id, url } = await openSession(api, shop.urls())
   const { page } = await newBuyer()
   await page.goto(url)
@@ -49,7 +49,7 @@ it("a purchase by somebody new, with everything wrong at first, declined, then a
   await titled(page, "This is paid already")
 })
 
-it("a payment that a bank takes its time over: the page loads itself again", async () => {
+it("a payment with a slow bank: the page reloads itself", async () => {
   const { id, url, clock } = await openOnClock(api, shop.urls())
   const { page } = await newBuyer()
   await page.goto(url)

@@ -1,4 +1,4 @@
-/** The books of an account that moves: its closed months, and what it owes for the service. */
+/** Tests the books of an account that moves: its closed months, and its debt for the service. */
 import { describe, expect, it } from "vitest"
 import { dayOf } from "../../src/base/time.ts"
 import { postEntries } from "../../src/ledger/ledger.ts"
@@ -7,7 +7,7 @@ import { type Side, useCells } from "../support/cells.ts"
 
 const { databases, commandLines, createMerchant, move } = useCells()
 
-/** What a command prints where it succeeds, and else what it says. */
+/** Returns the standard output of a command that succeeds, otherwise its error output. */
 const run = async (side: Side, ...args: ReadonlyArray<string>) => {
   const { code, output, errors } = await commandLines[side](...args, "--json")
   return code === 0 ? JSON.parse(output) : errors
@@ -16,14 +16,14 @@ const run = async (side: Side, ...args: ReadonlyArray<string>) => {
 const SOUND = { ok: true, problems: [] }
 const checks = async () => [await run(0, "ledger", "check"), await run(1, "ledger", "check")]
 
-/** What the merchant owes by its invoices and by the service's own books, as a cell has it. */
+/** The merchant's debt by its invoices and by the service's own books, as one cell stores it. */
 const feesOwed = (side: Side, merchant: string) =>
   databases[side].run(
     (sql) => sql`SELECT invoices_kobo, books_kobo, has_moved FROM finance.fees_owed WHERE merchant = ${merchant}`,
   )
 
 describe("an account", () => {
-  it("takes its books to a younger cell, and leaves there what it owed for the service", async () => {
+  it("moves its books to a younger cell, and leaves there the amount it owed for the service", async () => {
     const { account } = await createMerchant("Moves with its books")
     const sale = (year: number, month: number) =>
       bookEntry(account.id, { livemode: true, day: dayOf(Date.UTC(year, month, 1)) })
@@ -33,11 +33,11 @@ describe("an account", () => {
     const owed = invoice.total
     expect(owed).toBeGreaterThan(0)
     expect(await feesOwed(0, account.id)).toEqual([{ invoices_kobo: owed, books_kobo: owed, has_moved: false }])
-    // Where the account has always lived its months are closed one after the other; the other cell has just begun.
+    // The account's first cell closes its months one after the other. The other cell is new.
     for (const month of ["2025-01", "2025-02", "2025-03"]) await run(0, "ledger", "close", "--through", month)
     await run(1, "ledger", "close", "--through", "2025-03")
 
-    // On its way it is at home where it has always been.
+    // During the move its home is still the first cell.
     expect((await move(account.id, 0, "compared")).code).toBe(null)
     expect(await checks()).toMatchObject([SOUND, SOUND])
     expect(await run(1, "journal", "replay")).toMatchObject({ differing: [] })

@@ -1,4 +1,4 @@
-/** What keeps a move from leaving an account at home in two cells (src/cells/standing.ts). */
+/** Tests the guards that keep a move from leaving an account at home in two cells (src/cells/standing.ts). */
 import { Context, Effect, Exit, Layer, Redacted } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { describe, expect, it } from "vitest"
@@ -26,7 +26,7 @@ const lost = new SqlError.SqlError({
   reason: new SqlError.ConnectionError({ cause: new Error("gone"), message: "gone", operation: "query" }),
 })
 
-/** A database whose answer to the commit that opens an account there is lost. */
+/** A database that loses the answer to the commit that opens an account there. */
 const losing = (sql: SqlClient.SqlClient, account: string): SqlClient.SqlClient =>
   new Proxy(sql, {
     get: (target, name) =>
@@ -58,7 +58,7 @@ const moving = (
   }: {
     readonly target?: (sql: SqlClient.SqlClient) => SqlClient.SqlClient
     readonly route?: Route
-    /** Done at each step, which waits for it. */
+    /** Runs at each step, before the step continues. */
     readonly at?: (step: Step) => Promise<void>
   },
 ) =>
@@ -80,7 +80,7 @@ const moving = (
   )
 
 describe("an account", () => {
-  it("stays closed at its source where nobody knows whether it has opened at the target", async () => {
+  it("stays closed at its source while it is unknown whether it has opened at the target", async () => {
     const { account, keys } = await createMerchant("Nobody knows")
     const here = createApi(origins[0]!, keys.sk_test)
     const there = createApi(origins[1]!, keys.sk_test)
@@ -93,7 +93,7 @@ describe("an account", () => {
     expect((await there.all("/customers")).length).toBe(1)
   })
 
-  it("sets out for another cell only once it has arrived for good", async () => {
+  it("leaves for another cell only after its arrival is final", async () => {
     const { account } = await createMerchant("To and fro")
     for (const [step, arrived] of [
       ["proving", "arriving"],
@@ -109,7 +109,7 @@ describe("an account", () => {
     expect((await move(account.id, 1)).errors).toBe("")
   })
 
-  it("stays where it is while a proxy that callers come by cannot be told", async () => {
+  it("stays where it is while one of the proxies cannot be notified", async () => {
     const { account, keys } = await createMerchant("No proxy")
     const moved = await moving(account.id, { route: (entries) => tellProxies(["127.0.0.1:1"], entries) })
     expect(String(moved)).toContain("--proxy: 127.0.0.1:1 cannot be used")
@@ -117,7 +117,7 @@ describe("an account", () => {
     data(await createApi(origins[0]!, keys.sk_test).post("/customers", { name: "Ada" }), 201)
   })
 
-  it("is copied from its cell's new address, where that has changed since its move began", async () => {
+  it("is copied from its cell's new address, if that has changed since its move started", async () => {
     const { account } = await createMerchant("New address")
     expect((await move(account.id, 0, "proving")).code).toBe(null)
     await databases[1].run((sql) =>
@@ -133,7 +133,7 @@ describe("an account", () => {
   })
 
   it.each(["copying", "opened"] as const)(
-    "is left alone by a mover that fell asleep at %s, lost its lock, and wakes after others have moved it to and fro",
+    "is not changed by a mover that paused at %s, lost its lock, and resumes after others moved the account",
     async (asleepAt) => {
       const { account, keys } = await createMerchant(`Asleep at ${asleepAt}`)
       const here = createApi(origins[0]!, keys.sk_test)
@@ -150,14 +150,14 @@ describe("an account", () => {
         if (asleepAt === "opened") expect((await move(account.id, 1)).errors).toBe("")
       }
       const slept = await moving(account.id, { at: async (step) => (step === asleepAt ? others() : undefined) })
-      expect(String(slept)).toContain("Somebody else has decided otherwise")
+      expect(String(slept)).toContain("Another process has changed the move")
       const lives = asleepAt === "opened" ? here : there
       expect((await lives.all("/customers")).map(({ id }) => id).sort()).toEqual(made.sort())
       expect([await stateOf(0, account.id), await stateOf(1, account.id)]).toEqual([undefined, undefined])
     },
   )
 
-  it("that is fenced for long keeps nobody else's webhooks", async () => {
+  it("that is fenced for long does not delay other accounts' webhooks", async () => {
     const [mine, other] = [await createMerchant("Fenced"), await createMerchant("Free")]
     const asked = Promise.withResolvers<() => void>()
     receiver.answer("/fenced", (_, response) => asked.resolve(() => void response.writeHead(200).end()))
@@ -177,7 +177,7 @@ describe("an account", () => {
     await eventually(async () => (receiver.at("/free").length > 0 ? true : undefined))
     receiver.answer("/fenced", (_, response) => void response.writeHead(200).end())
     expect((await move(mine.account.id, 0)).errors).toBe("")
-    // The outcome was not for the source to write: it is sent again, and told where the account lives now.
+    // The source could not write the result. The delivery is sent again, and the event shows the account's new home.
     const there = createApi(origins[1]!, mine.keys.sk_test)
     await eventually(async () => {
       const [delivery] = data(await there.get(`/events/${event}/deliveries`))
@@ -186,7 +186,7 @@ describe("an account", () => {
     expect(receiver.at("/fenced").map((one) => one.event.id)).toEqual([event, event])
   })
 
-  it("that moves while a request is under way is told what was done (N4), not to come again", async () => {
+  it("that moves during a request gets the result of the request (N4), not a request to retry", async () => {
     const { account, keys } = await createMerchant("Under way")
     const api = createApi(origins[0]!, keys.sk_test)
     const asked = Promise.withResolvers<() => void>()
@@ -202,7 +202,7 @@ describe("an account", () => {
     expect(data(await testing)).toMatchObject({ delivered: true, response_status: 200 })
   })
 
-  it("moves beside three others", async () => {
+  it("moves at the same time as three others", async () => {
     const merchants = await Promise.all(["A", "B", "C", "D"].map((name) => createMerchant(`Beside ${name}`)))
     const moved = await Promise.all(merchants.map(({ account }) => move(account.id, 0)))
     expect(moved.map(({ code, errors }) => [code, errors])).toEqual(merchants.map(() => [0, ""]))

@@ -1,4 +1,4 @@
-/** Two cells on one machine, and an account that moves between them (decisions O; docs/scaling.md). */
+/** Tests two cells on one machine, and an account that moves between them (decisions O; docs/scaling.md). */
 import { setTimeout as sleep } from "node:timers/promises"
 import { describe, expect, it } from "vitest"
 import { STEPS } from "../../src/cells/moveAccount.ts"
@@ -9,7 +9,7 @@ import { expectWhole } from "../support/whole.ts"
 
 const { databases, origins, createMerchant, move } = useCells()
 
-/** What a proxy is to callers: it knows where the account was last, and looks at the other cell where that one knows no key. */
+/** A model of the proxy: remembers the account's last cell, and tries the other one if that does not know the key. */
 const routed = (key: string) => {
   const apis = origins.map((origin) => createApi(origin, key)) as [Api, Api]
   let side: Side = 0
@@ -30,7 +30,7 @@ const routed = (key: string) => {
   return { send, refused, at: () => apis[side] }
 }
 
-/** Writes until it is told to stop: customers, and charges of them, each under a key of its own; returns what was answered. */
+/** Creates customers and charges, each with its own idempotency key, until stopped. Returns the responses. */
 const load = (merchant: Merchant) => {
   const caller = routed(merchant.keys.sk_test)
   let going = true
@@ -66,7 +66,7 @@ const load = (merchant: Merchant) => {
 }
 
 describe("an account", () => {
-  it("moves to and fro under load, however often its mover is killed: no write is lost or done twice", {
+  it("moves back and forth under load while its mover is killed: no write is lost or done twice", {
     timeout: 300_000,
   }, async () => {
     const merchant = await createMerchant("Moves")
@@ -91,7 +91,7 @@ describe("an account", () => {
 
     const all = await running.at().all("/customers")
     expect(all.map((one) => one.id).sort()).toEqual(made.map(({ customer }) => customer).sort())
-    // A request that the move cut short is answered as it stands (decision N4): the charge is settled soon after.
+    // A request that the move cut short returns the current state (decision N4). The charge settles soon after.
     const charges = await eventually(async () => {
       const all = await running.at().all("/charges")
       return all.every(({ status }) => status !== "pending") ? all : undefined

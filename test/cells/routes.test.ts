@@ -1,4 +1,4 @@
-/** Where requests go that name a cell, or an account that has moved (decision O2), through a real proxy. */
+/** Tests the routing of requests that name a cell, or an account that has moved (decision O2), through a real proxy. */
 import type { ChildProcess } from "node:child_process"
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -15,19 +15,19 @@ import { useDatabase } from "../support/database.ts"
 import { type HeldPort, holdPort } from "../support/ports.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
-/** Where the proxy will listen; the servers are told before it can start. */
-let held: ReadonlyArray<HeldPort>
-const origin = () => `http://127.0.0.1:${held[0]!.port}`
-const admin = () => `127.0.0.1:${held[1]!.port}`
+/** The address that the proxy will listen on. The servers need it before the proxy can start. */
+let reserved: ReadonlyArray<HeldPort>
+const origin = () => `http://127.0.0.1:${reserved[0]!.port}`
+const admin = () => `127.0.0.1:${reserved[1]!.port}`
 const { databases, commandLines, origins, url, createMerchant, move } = useCells(async () => {
-  held = [await holdPort(), await holdPort()]
+  reserved = [await holdPort(), await holdPort()]
   return { PUBLIC_URL: origin() }
 })
 
 const folder = mkdtempSync(join(tmpdir(), "recurring-billing-cells-"))
 const cellsFile = join(folder, "cells.json")
 
-/** Where none can be had, and nobody insists on it, what goes through it is left out, as hledger's checks are without one. */
+/** If no proxy is installed and none is required, these tests are skipped, as are hledger's checks. */
 const haproxy = findHaproxy()
 const itGoesThrough = it.runIf(haproxy !== undefined || isRequired)
 
@@ -50,7 +50,7 @@ beforeAll(async () => {
   const listening = ["--bind", new URL(origin()).host, "--admin", admin()]
   writeFileSync(config, await command(...listening, "--folder", folder))
   if (haproxy !== undefined) proxy = await startHaproxy(haproxy, config)
-  for (const { release } of held) release()
+  for (const { release } of reserved) release()
 }, 180_000)
 afterAll(() => {
   proxy?.kill("SIGTERM")
@@ -63,14 +63,14 @@ const status = async (address: string): Promise<number> => {
   return status
 }
 
-/** A checkout session's page, as the merchant is told it. */
+/** The page of a checkout session, at the URL that the merchant gets. */
 const openCheckout = async (api: Api): Promise<string> => {
   const urls = { success_url: "https://shop.example/yes", cancel_url: "https://shop.example/no" }
   return data(await api.post("/checkout-sessions", { mode: "subscription", plan: await createPlan(api), ...urls }), 201)
     .url
 }
 
-/** A link with other characters in those places. */
+/** A link with other characters at those positions. */
 const altered = (link: string, from: number, text: string): string => {
   const at = link.lastIndexOf("/") + 1 + from
   return link.slice(0, at) + text + link.slice(at + text.length)
@@ -94,7 +94,7 @@ describe("a request", () => {
     }
   })
 
-  it("with a link that is not whole leads nowhere", async () => {
+  it("with an incomplete link gets 404", async () => {
     const { keys } = await createMerchant("Links")
     const link = await openCheckout(createApi(origins[0]!, keys.sk_test))
     const here = link.replace(origin(), origins[0]!)
@@ -116,7 +116,7 @@ describe("a request", () => {
     const moved = await commandLines[0](
       ...["account", "move", account.id, "--to", url(1), "--proxy", admin(), "--json"],
     )
-    // A move that takes longer says so on standard error.
+    // A move that takes longer reports it on standard error.
     expect(moved.code, moved.errors).toBe(0)
     expect(JSON.parse(moved.output)).toEqual({
       moved: account.id,
@@ -127,7 +127,7 @@ describe("a request", () => {
     expect(plans.length).toBe(1)
     expect(await status(link)).toBe(200)
     const again = data(await api.get("/checkout-sessions"))[0]
-    // The cell that it lives in now shows links of its own; both lead to the same page.
+    // The account's new cell now shows its own links. Both lead to the same page.
     expect(again.url).toMatch(new RegExp(`/checkout/${CELLS[1]}`))
     expect(again.url.slice(-43)).toBe(link.slice(-43))
     expect(await status(again.url)).toBe(200)
@@ -150,7 +150,7 @@ describe("a request", () => {
     expect((await administrator.get(`/providers/${account.id}/history?cell=${CELLS[1]}`)).status).toBe(200)
     expect((await commandLines[0]("admin", "revoke", made.id, "--json")).code).toBe(0)
     expect((await commandLines[1]("cell", "join", "--from", url(0), "--json")).output).toBe('{"copied":1}\n')
-    // The servers of the cell hear of it.
+    // The servers of the cell are notified.
     const refusal = async () =>
       (await administrator.get(`/providers/${account.id}/history?cell=${CELLS[1]}`)).body.error?.code
     expect(await eventually(refusal)).toBe("key_revoked")
@@ -167,7 +167,7 @@ describe("commands", () => {
     DATA_DIR: nowhere,
   })
 
-  it("look at all cells with --cells", async () => {
+  it("reach all cells with --cells", async () => {
     const here = await createMerchant("A")
     const there = await createMerchant("B", 1)
     const run = async (...args: ReadonlyArray<string>) => {
@@ -185,7 +185,7 @@ describe("commands", () => {
     expect([missing.code, missing.errors]).toEqual([1, expect.stringContaining("cannot be read")])
   })
 
-  it("open no database but the cells' own with --cells: where the proxy runs there is none", async () => {
+  it("with --cells, open only the cells' databases: the proxy's machine has none", async () => {
     for (const args of [
       ["account", "list"],
       ["ledger", "check"],
@@ -203,7 +203,7 @@ describe("commands", () => {
     expect(existsSync(nowhere)).toBe(false)
   })
 
-  it("say what a cell's database lacks, be it everything", async () => {
+  it("report what a cell's database lacks, even if it is empty", async () => {
     const file = join(folder, "with-empty.json")
     const entry = (cell: string, database: string) => ({ cell, database, servers: ["127.0.0.1:3000"] })
     writeFileSync(file, JSON.stringify([entry(CELLS[0], url(0)), entry(CELLS[1], Redacted.value(empty.url()))]))
@@ -224,7 +224,7 @@ describe("commands", () => {
     ])
   })
 
-  it("give a move up, wherever it was killed, and only at the cell that it goes to", async () => {
+  it("abort a move that was killed at any step, but only at the target cell", async () => {
     const { account, keys } = await createMerchant("Stays")
     const here = createApi(origins[0]!, keys.sk_test)
     const made = await createCustomer(here)
@@ -245,7 +245,7 @@ describe("commands", () => {
     expect(data(await createApi(origins[1]!, keys.sk_test).get(`/customers/${made}`)).name).toBe("compared")
   })
 
-  it("refuse what would mix cells up", async () => {
+  it("refuse to mix cells", async () => {
     const errors = async (side: 0 | 1, ...args: ReadonlyArray<string>) => (await commandLines[side](...args)).errors
     expect(await errors(0, "cell", "join", "--from", url(0))).toContain("Both would be the cell 00")
     expect(await errors(0, "account", "move", "acct_none", "--to", url(1))).toContain("No such account")

@@ -1,4 +1,4 @@
-/** What a batch of submissions comes to that waits for nobody: who needs what somebody holds goes on by himself, and nobody else does. */
+/** Tests a batch of submissions that does not wait for locks: a submission that needs a locked row continues alone. */
 import { Cause, Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
@@ -32,7 +32,7 @@ interface Submitted extends Partial<Submission> {
   readonly id: string
 }
 
-/** Claims in one batch that waits for nobody; for each its code, or what it found. */
+/** Claims the sessions in one batch that does not wait. Returns each one's code, or the claim. */
 const claimed = async (...submitted: ReadonlyArray<Submitted>) => {
   const [{ account_id }] = (await database.run(
     (sql) => sql<{ account_id: string }>`SELECT account_id FROM checkout_session WHERE id = ${submitted[0]!.id}`,
@@ -56,7 +56,7 @@ const holdSubscription = (id: string) =>
   hold(database, (sql) => sql`SELECT 1 FROM subscription WHERE id = ${id} FOR UPDATE`)
 
 describe("submissions of many buyers", () => {
-  it("look at a few of each buyer that follow each other; one buyer's are all looked at", async () => {
+  it("skip some of each buyer's consecutive submissions; all of one buyer's are claimed", async () => {
     const [busy, other] = [await checkout(api), await checkout(api)]
     const wrong = Array.from({ length: 6 }, () => ({ id: busy.id, methodId: "pm_none" }))
     expect(await claimed(...wrong, { id: other.id, methodId: "pm_none" })).toEqual([
@@ -67,46 +67,50 @@ describe("submissions of many buyers", () => {
     expect(await claimed(...wrong)).toEqual(Array(6).fill("resource_missing"))
   })
 
-  it("need what others hold only where they change it", async () => {
+  it("need locked rows only if they change them", async () => {
     const clock = await createClock(api, "2026-01-31T09:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })
-    const owing = { customer, plan: await createPlan(api), payment_method: "pm_test_success_then_insufficient_funds" }
-    const overdue = data(await api.post("/subscriptions", owing), 201).id
+    const overduePlan = {
+      customer,
+      plan: await createPlan(api),
+      payment_method: "pm_test_success_then_insufficient_funds",
+    }
+    const overdue = data(await api.post("/subscriptions", overduePlan), 201).id
     await advance(api, clock, "2026-03-01T16:00:00Z")
     const paid = await createSession(api, { customer, plan: await createPlan(api) })
     const trial = await createSession(api, { customer, plan: await createPlan(api, { trial_days: 7 }) })
-    const held = await holdSubscription(overdue)
-    // The trial is complete at once, and what is overdue is tried with its method.
+    const locked = await holdSubscription(overdue)
+    // The trial completes immediately, and the overdue bill is tried with its method.
     expect(await claimed({ id: trial.id })).toEqual(["lock_timeout"])
     expect(await claimed({ id: trial.id, amountKobo: 1 })).toEqual(["amount_changed"])
     expect(await claimed({ id: paid.id, amountKobo: 1 })).toEqual(["amount_changed"])
     expect(await claimed({ id: paid.id, methodId: "pm_none" })).toEqual(["resource_missing"])
-    await held.release()
+    await locked.release()
   })
 
-  it("need what a new default would bill, though nothing is owed", async () => {
+  it("need the subscriptions that a new default would pay for, even if nothing is due", async () => {
     const customer = await createCustomer(api)
     const paying = { customer, plan: await createPlan(api), payment_method: "pm_test_success" }
     const current = data(await api.post("/subscriptions", paying), 201).id
     const trial = await createSession(api, { customer, plan: await createPlan(api, { trial_days: 7 }) })
-    const held = await holdSubscription(current)
+    const locked = await holdSubscription(current)
     expect(await claimed({ id: trial.id })).toEqual(["lock_timeout"])
-    await held.release()
-    expect(await claimed({ id: trial.id })).toEqual(["begun"])
+    await locked.release()
+    expect(await claimed({ id: trial.id })).toEqual(["started"])
     expect(data(await api.get(`/customers/${customer}`)).default_payment_method.id).toBe("pm_test_success")
   })
 
-  it("close a session that is over by now, or leave it to whoever may wait for its subscription", async () => {
+  it("close a session that has expired, or leave it to a caller that can wait for its subscription", async () => {
     const { id, subscription } = await checkout(api)
     await database.run(
       (sql) =>
         sql`UPDATE checkout_session SET created_at = created_at - interval '2 days', expires_at = created_at - interval '1 day' WHERE id = ${id}`,
     )
     const status = async () => data(await api.get(`/checkout-sessions/${id}`)).status
-    const held = await holdSubscription(subscription)
+    const locked = await holdSubscription(subscription)
     expect(await claimed({ id })).toEqual(["lock_timeout"])
     expect(await status()).toBe("open")
-    await held.release()
+    await locked.release()
     expect(await claimed({ id })).toEqual(["over"])
     expect(await status()).toBe("expired")
   })

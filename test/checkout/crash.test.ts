@@ -1,4 +1,4 @@
-/** Servers that die, stand still or are two, while buyers pay on their pages: nobody is charged twice, and nothing is lost. */
+/** Tests servers that die, pause or run in pairs while buyers pay: no buyer is charged twice, nothing is lost. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
@@ -17,7 +17,7 @@ const times = <T>(count: number, make: (n: number) => Promise<T>): Promise<Reado
 describe.concurrent("kill -9 of the server", () => {
   const crashed = useDatabase()
 
-  it("before the rail heard of the payment, or before its answer was written, charges nobody twice", async () => {
+  it("before the rail received the payment, or before its answer was written, charges no buyer twice", async () => {
     const { keys } = await crashed.run(() => createAccount({ businessName: "Crash" }))
     const other = await crashed.run(() => createAccount({ businessName: "Another shop" }))
     let server = await startServer(crashed.url())
@@ -25,18 +25,18 @@ describe.concurrent("kill -9 of the server", () => {
     const there = () => createApi(server.origin, other.keys.sk_test)
     const here = (url: string) => `${server.origin}${new URL(url).pathname}`
     const [plan, otherPlan] = [await createPlan(now()), await createPlan(there())]
-    // Payments of one account are settled one batch after the other: the second buyer is another's.
+    // One account's payments are settled one batch after the other, so the second buyer belongs to another account.
     const card = { ...ADA, payment_method: "pm_test_success_then_lost_card", submission: "the form" }
     const coded = { ...ADA, payment_method: "pm_test_requires_otp", otp: "123456", submission: "the form" }
-    // Where the process stands when it dies, and what is left to do for a buyer who typed a code.
+    // The point at which the process dies, and the expected result for a buyer who typed a code.
     for (const [table, codeIsLost] of [
       ["simulator_attempt", true],
       ["ledger_entry", false],
     ] as const) {
       const [plain, guarded] = [await createSession(now(), { plan }), await createSession(there(), { plan: otherPlan })]
-      const held = await holdTable(crashed, table)
-      /** So many are committed, and the rail has none of them, or all of them: then an answer waits to be written. */
-      const stand = (pending: number) =>
+      const locked = await holdTable(crashed, table)
+      /** Waits for this many commits with none or all at the rail: then an answer is still unwritten. */
+      const waitForPending = (pending: number) =>
         eventually(async () => {
           const [row] = await crashed.run(
             (sql) => sql<{ pending: number; sent: number }>`
@@ -46,18 +46,18 @@ describe.concurrent("kill -9 of the server", () => {
           return row!.pending === pending && row!.sent === (codeIsLost ? 0 : pending) ? true : undefined
         })
       const cut = [submit(here(plain.url), card).catch(() => undefined)]
-      await stand(1)
-      await held.stands()
+      await waitForPending(1)
+      await locked.waiters()
       cut.push(submit(here(guarded.url), coded).catch(() => undefined))
-      await stand(2)
+      await waitForPending(2)
       await server.kill()
       expect(await Promise.all(cut)).toEqual([undefined, undefined])
-      await held.end()
+      await locked.end()
       server = await startServer(crashed.url())
-      // The same forms again: they learn what became of them, and try nothing anew.
+      // The same forms again get the result of the first try, and start no new one.
       const [again, withCode] = await Promise.all([submit(here(plain.url), card), submit(here(guarded.url), coded)])
       expect(data(again).status).toBe("completed")
-      // The code died with the process: what was not sent before is declined without it, and may be tried again.
+      // The process lost the code when it died. An unsent payment is declined without it, and may be tried again.
       if (codeIsLost) {
         expect(declined(withCode)).toEqual([402, "card_declined", "authentication_required"])
         const third = await submit(here(guarded.url), { ...coded, submission: "another form" })
@@ -81,7 +81,7 @@ describe.concurrent("kill -9 of the server", () => {
       }
     }
 
-    // Twenty buyers at once, and a crash in the middle of them.
+    // Twenty buyers at the same time, and a crash in the middle.
     const before = 4
     const sessions = await times(20, () => createSession(now(), { plan }))
     const number = (url: string) => ({ ...ADA, payment_method: "pm_test_success", submission: url })
@@ -117,7 +117,7 @@ describe.concurrent("without workers, and with two servers", () => {
   const apart = useDatabase()
   const DAY_MS = 86_400_000
 
-  /** Makes a day pass for a session on the wall clock, its journal included. */
+  /** Makes a day pass for a session on the wall clock, including its journal. */
   const passDay = (id: string) =>
     apart.run((sql) =>
       sql.withTransaction(
@@ -134,7 +134,7 @@ describe.concurrent("without workers, and with two servers", () => {
       ),
     )
 
-  it("a session on the wall clock expires in time: by who submits it late, or by itself", async () => {
+  it("a session on the wall clock expires in time: by a late submission, or by its timer", async () => {
     const { keys } = await apart.run(() => createAccount({ businessName: "Apart" }))
     const first = await startServer(apart.url(), { WORKERS: "0" })
     const idle = createApi(first.origin, keys.sk_test)
@@ -142,7 +142,7 @@ describe.concurrent("without workers, and with two servers", () => {
     const sessions = await times(2, async () => createSession(idle, { customer, plan: await createPlan(idle) }))
     for (const { id } of sessions) await passDay(id)
     const [late, left] = sessions as [(typeof sessions)[0], (typeof sessions)[0]]
-    // Nobody has fired its timer.
+    // Its timer has not fired.
     expect(data(await idle.get(`/checkout-sessions/${late.id}`)).status).toBe("open")
     const answers = await times(5, () => pay(late.url, "pm_test_success"))
     expect(tally(answers)).toEqual({ checkout_session_not_open: 5 })
@@ -163,7 +163,7 @@ describe.concurrent("without workers, and with two servers", () => {
       expect(types).toEqual(["checkout_session.expired", "subscription.cancelled", "subscription.created"])
     }
 
-    // Two servers with one database: whichever a buyer gets to.
+    // Two servers share one database. A buyer may reach either one.
     for (let round = 0; round < 3; round++) {
       const { url, subscription } = await createSession(idle, { customer, plan })
       const at = (n: number) => `${[first, second][n % 2]!.origin}${new URL(url).pathname}`

@@ -1,4 +1,4 @@
-/** What pages say of a form that was sent as it was, with nothing typed (decision G8): at its first empty field. */
+/** Tests how pages answer a form with nothing typed (decision G8): with an error at its first empty field. */
 import { describe, expect, it } from "vitest"
 import { checkout, createSession, markup, open, overdue, type Shown, submit, submitForm } from "../support/checkout.ts"
 import { beginPlan, createProduct, useShop } from "../support/instalments.ts"
@@ -17,7 +17,7 @@ const NO_CARD = [
   ["card_cvc", "Enter the security code."],
 ]
 
-/** What a browser sends of a form in which nothing was typed and another way to pay is ticked: every field, with what the page wrote there. */
+/** The fields that a browser sends with nothing typed and another way to pay ticked, with the page's own values. */
 const untouched = (shown: Shown): Readonly<Record<string, string>> =>
   Object.fromEntries(
     [...markup(shown).matchAll(/<(?:input|select)[^>]* name="([^"]*)"[^>]*>/g)]
@@ -25,7 +25,7 @@ const untouched = (shown: Shown): Readonly<Record<string, string>> =>
       .map(([tag, name]) => [name!, / value="([^"]*)"/.exec(tag)?.[1] ?? ""]),
   )
 
-/** The fields that a page says something of, in order, and what; each is a field of the page, to which the summary leads. */
+/** The fields with an error, in order, with messages. Each is a field of the page, and the summary links to it. */
 const faultsOf = (shown: Shown): ReadonlyArray<readonly [string, string]> => {
   const page = markup(shown)
   const faults = [...page.matchAll(/<li><a href="#([^"]*)">([^<]*)<\/a><\/li>/g)].map(
@@ -41,7 +41,7 @@ const faultsOf = (shown: Shown): ReadonlyArray<readonly [string, string]> => {
 }
 
 describe("an empty form", () => {
-  it("of a known buyer says so at the card's fields, and nothing is tried", async () => {
+  it("of an existing customer gets errors at the card's fields, and nothing is charged", async () => {
     const { url, id } = await checkout(api)
     const fields = untouched(await open(url))
     expect(Object.keys(fields)).toEqual([
@@ -60,20 +60,20 @@ describe("an empty form", () => {
     expect(faultsOf(await submitForm(url, {}))).toEqual(NO_CARD)
   })
 
-  it("of a buyer whom the merchant does not know says so at the name first", async () => {
+  it("of an unknown buyer gets its first error at the name", async () => {
     const { url } = await createSession(api, { plan: await createPlan(api) })
     const shown = await submitForm(url, untouched(await open(url)))
     expect([shown.status, faultsOf(shown)]).toEqual([400, [["name", "Enter your name."], ...NO_CARD]])
   })
 
-  it("beside saved methods says so at the card's fields, with another way to pay still ticked", async () => {
+  it("beside saved methods gets errors at the card's fields, and another way to pay stays ticked", async () => {
     const { link } = await overdue(api)
     const shown = await submitForm(link, untouched(await open(link)))
     expect([shown.status, faultsOf(shown)]).toEqual([400, NO_CARD])
     expect(markup(shown)).toContain('id="another_card" name="payment_method" value="" checked')
   })
 
-  it("of an instalment plan says so at the amount first, where the buyer chooses it or has emptied it", async () => {
+  it("of an instalment plan gets its first error at the amount, if the buyer chooses it or has emptied it", async () => {
     const testClock = await createClock(api, "2027-01-31T09:00:00.000Z")
     const flexible = { mode: "flexible", allowedFrequencies: undefined }
     const plans = [await createProduct(api, flexible), await createProduct(api)]
@@ -86,7 +86,7 @@ describe("an empty form", () => {
     }
   })
 
-  it("that a program sends names the parameter that programs use", async () => {
+  it("from a program gets the parameter names that programs use", async () => {
     const { url } = await checkout(api)
     expect(refusal(await submit(url, {}))).toEqual([400, "parameter_missing", "payment_method"])
   })

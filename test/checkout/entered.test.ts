@@ -1,4 +1,4 @@
-/** What a payment method that is entered on a page is charged with: as the page says, whichever method that is (decisions E6, E25, G17). */
+/** Tests the charges after a payment method is entered on a page: they match its text (decisions E6, E25, G17). */
 import { describe, expect, it } from "vitest"
 import { createSession, hidden, markup, nudge, open, pay, type Shown, submit, submitForm } from "../support/checkout.ts"
 import { useInstance } from "../support/instance.ts"
@@ -15,8 +15,8 @@ const NOTICE = "₦1,000.00 that you owe for Gym is charged to this payment meth
 const get = async (id: string) => data(await api.get(`/subscriptions/${id}`))
 const button = (shown: Shown) => /<button class="button"[^>]*>([^<]*)</.exec(markup(shown))![1]
 
-interface Owing {
-  /** The customer's default; undefined: the subscription's own alone. */
+interface OverdueSetup {
+  /** The customer's default method. undefined: only the subscription has a method. */
   readonly default?: string
   /** The subscription's own. */
   readonly own?: string
@@ -24,8 +24,8 @@ interface Owing {
   readonly plan?: object
 }
 
-/** A customer who owes ₦1,000.00 for a gym since 1 April 2025. */
-const owing = async ({ default: theirs, own, at = "2025-04-01T12:00:00Z", plan = {} }: Owing) => {
+/** A customer who has owed ₦1,000.00 for a gym since 1 April 2025. */
+const makeOverdue = async ({ default: theirs, own, at = "2025-04-01T12:00:00Z", plan = {} }: OverdueSetup) => {
   const clock = await createClock(api, FIRST)
   const customer = await createCustomer(api, { test_clock: clock, phone: "+2348031234567" })
   if (theirs !== undefined) data(await api.patch(`/customers/${customer}`, { default_payment_method: theirs }))
@@ -38,15 +38,15 @@ const owing = async ({ default: theirs, own, at = "2025-04-01T12:00:00Z", plan =
     clock,
     customer,
     id,
-    /** The attempts since. */
+    /** The attempts since then. */
     tried: async () => (await charges(api, id)).slice(before.length),
     method: async () => (await api.all(`/charges?subscription=${id}`))[0].payment_method.id,
     setup: () => createSession(api, { mode: "setup", customer }),
   }
 }
 
-/** What can have failed, and how far dunning has got. */
-const STATES: ReadonlyArray<readonly [string, Owing & { readonly method: string }]> = [
+/** The method that failed, and the stage that dunning has reached. */
+const STATES: ReadonlyArray<readonly [string, OverdueSetup & { readonly method: string }]> = [
   [
     "the default again, after a failure of the own method that is not retryable",
     { default: "pm_test_success", own: "pm_test_success_then_expired_card", method: "pm_test_success" },
@@ -77,7 +77,7 @@ const STATES: ReadonlyArray<readonly [string, Owing & { readonly method: string 
     },
   ],
   [
-    "the subscription's own again, where there is no default",
+    "the subscription's own again, without a default",
     { own: "pm_test_success_then_insufficient_funds", method: "pm_test_success_then_insufficient_funds" },
   ],
   ["another one", { default: "pm_test_success", own: "pm_test_success_then_expired_card", method: "pm_test_visa" }],
@@ -86,8 +86,8 @@ const STATES: ReadonlyArray<readonly [string, Owing & { readonly method: string 
 describe.each(STATES)("%s", (_, { method, ...state }) => {
   const fails = method.includes("_then_")
 
-  it("is charged with what the page of a setup says", async () => {
-    const { id, tried, method: paidWith, setup } = await owing(state)
+  it("is charged as the setup page says", async () => {
+    const { id, tried, method: paidWith, setup } = await makeOverdue(state)
     const { id: session, url } = await setup()
     const shown = await open(url)
     expect(markup(shown)).toContain(NOTICE)
@@ -101,9 +101,9 @@ describe.each(STATES)("%s", (_, { method, ...state }) => {
     if (!fails) expect(await get(id)).toMatchObject({ status: "active", retry: null, escalation: null })
   })
 
-  it("is charged with what the checkout page of another plan says, in one sum", async () => {
-    const { customer, tried } = await owing(state)
-    // What fails later fails on the first payment, too: that plan begins with a trial.
+  it("is charged in one sum, as the checkout page of another plan says", async () => {
+    const { customer, tried } = await makeOverdue(state)
+    // A later failure must fail the first payment too, so that plan starts with a trial.
     const plan = await createPlan(api, { name: "Pool", amount: 500_000, trial_days: fails ? 7 : 0 })
     const sum = fails ? 100_000 : 600_000
     const { url, subscription } = await createSession(api, { customer, plan })
@@ -120,12 +120,12 @@ describe.each(STATES)("%s", (_, { method, ...state }) => {
     expect(await charges(api, subscription)).toHaveLength(fails ? 0 : 1)
   })
 
-  it("is charged with what a link about another subscription says", async () => {
-    const { customer, tried } = await owing(state)
+  it("is charged as the link about another subscription says", async () => {
+    const { customer, tried } = await makeOverdue(state)
     const plan = await createPlan(api, { name: "Pool", amount: 500_000 })
     const { id } = data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_verve" }), 201)
     data(await api.patch(`/subscriptions/${id}`, { payment_method: null }))
-    // It follows the default, which the method that is saved becomes.
+    // It uses the default, and the saved method becomes the default.
     const link = await nudge(api, customer, id)
     expect(markup(await open(link))).toContain(NOTICE)
     expect(data(await pay(link, method))).toEqual({ status: "saved", amount: fails ? 0 : 100_000 })
@@ -133,8 +133,8 @@ describe.each(STATES)("%s", (_, { method, ...state }) => {
   })
 })
 
-it("the card of the default, typed in a form, is charged (E6)", async () => {
-  const { id, setup } = await owing({
+it("the default's card, typed in a form, is charged (E6)", async () => {
+  const { id, setup } = await makeOverdue({
     default: "pm_test_success",
     own: "pm_test_success_then_expired_card",
     at: "2025-04-05T00:00:00Z",
@@ -148,11 +148,11 @@ it("the card of the default, typed in a form, is charged (E6)", async () => {
   expect((await get(id)).payment_method).toBe("pm_test_success")
 })
 
-describe("what a checkout page says is paid today (G17)", () => {
+describe("the amount that a checkout page shows as paid today (G17)", () => {
   const STATE = { default: "pm_test_success", own: "pm_test_success_then_insufficient_funds" } as const
 
-  it("is listed and added up, and is what is charged", async () => {
-    const { customer, tried } = await owing(STATE)
+  it("is itemised and summed, and is charged", async () => {
+    const { customer, tried } = await makeOverdue(STATE)
     const plan = await createPlan(api, { name: "Pool", amount: 500_000 })
     const { url, subscription } = await createSession(api, { customer, plan, quantity: 2 })
     const shown = markup(await open(url))
@@ -172,8 +172,8 @@ describe("what a checkout page says is paid today (G17)", () => {
     expect(await tried()).toEqual(["2025-04-01T12:00 100000 succeeded #2"])
   })
 
-  it("is refused where it is another sum than the buyer was shown", async () => {
-    const { customer, tried, setup } = await owing(STATE)
+  it("is refused if it differs from the amount that the buyer saw", async () => {
+    const { customer, tried, setup } = await makeOverdue(STATE)
     const plan = await createPlan(api, { name: "Pool", amount: 500_000 })
     const sale = await createSession(api, { customer, plan })
     const changed = await pay(sale.url, "pm_test_visa", { amount: 500_000 })
@@ -185,8 +185,8 @@ describe("what a checkout page says is paid today (G17)", () => {
     expect(await charges(api, sale.subscription)).toEqual([])
   })
 
-  it("is nothing of it where what is bought is declined", async () => {
-    const { customer, tried } = await owing(STATE)
+  it("is not charged if the purchase is declined", async () => {
+    const { customer, tried } = await makeOverdue(STATE)
     const plan = await createPlan(api, { name: "Pool", amount: 500_000 })
     const { url } = await createSession(api, { customer, plan })
     expect(refusal(await pay(url, "pm_test_do_not_honor", { amount: 600_000 }))[1]).toBe("card_declined")
@@ -194,8 +194,8 @@ describe("what a checkout page says is paid today (G17)", () => {
     expect(button(await open(url))).toBe("Pay ₦6,000.00")
   })
 
-  it("is what is overdue, where a trial begins", async () => {
-    const { customer, tried } = await owing(STATE)
+  it("is the overdue amount if a trial starts", async () => {
+    const { customer, tried } = await makeOverdue(STATE)
     const plan = await createPlan(api, { name: "Pool", amount: 500_000, trial_days: 7 })
     const { url } = await createSession(api, { customer, plan })
     const shown = await open(url)
@@ -205,7 +205,7 @@ describe("what a checkout page says is paid today (G17)", () => {
     expect(await tried()).toEqual(["2025-04-01T12:00 100000 succeeded #2"])
   })
 
-  it("is no list where nothing is owed", async () => {
+  it("has no list if nothing is due", async () => {
     const customer = await createCustomer(api)
     const { url } = await createSession(api, { customer, plan: await createPlan(api) })
     const shown = markup(await open(url))
@@ -216,8 +216,8 @@ describe("what a checkout page says is paid today (G17)", () => {
     )
   })
 
-  it("leaves out a bill that an attempt is under way for: the method waits for that (E25)", async () => {
-    const { clock, id, tried, setup } = await owing(STATE)
+  it("excludes a bill with an attempt in progress: the method waits for that (E25)", async () => {
+    const { clock, id, tried, setup } = await makeOverdue(STATE)
     const { latest_charge } = await get(id)
     data(await api.post(`/charges/${latest_charge}/retry`, { payment_method: "pm_test_pending_then_failed" }), 201)
     const { url } = await setup()
@@ -229,9 +229,9 @@ describe("what a checkout page says is paid today (G17)", () => {
   })
 })
 
-describe("a page on which nothing is owed", () => {
-  it("charges nothing to the default that is entered again", async () => {
-    const { id, tried, setup } = await owing({ default: "pm_test_success", at: "2025-03-15T00:00:00Z" })
+describe("a page with nothing due", () => {
+  it("does not charge a default that is entered again", async () => {
+    const { id, tried, setup } = await makeOverdue({ default: "pm_test_success", at: "2025-03-15T00:00:00Z" })
     const { url } = await setup()
     expect(markup(await open(url))).toContain("Nothing is charged now.")
     expect(data(await submit(url, { ...CARD, amount: 0 })).status).toBe("completed")
@@ -239,8 +239,8 @@ describe("a page on which nothing is owed", () => {
     expect((await get(id)).status).toBe("active")
   })
 
-  it("leaves the default, and what falls due while the payment on it is under way", async () => {
-    const { clock, customer, id } = await owing({
+  it("does not charge the default, nor bills that fall due while its payment is in progress", async () => {
+    const { clock, customer, id } = await makeOverdue({
       default: "pm_test_verve",
       own: "pm_test_success_then_expired_card",
       at: "2025-03-31T23:30:00Z",

@@ -1,4 +1,4 @@
-/** What pages say of what comes next (decision F5): that a subscription is paused and what ends that, and when it is charged next. */
+/** Tests how pages describe the next step (decision F5): a pause and its end, and the date of the next charge. */
 import { describe, expect, it } from "vitest"
 import { checkout, heading, markup, nudge, open, overdue, pay, submit } from "../support/checkout.ts"
 import { useInstance } from "../support/instance.ts"
@@ -21,12 +21,12 @@ describe("the page of a payment link", () => {
     ["restrict_access", "past_due", "Access to Gym has been restricted since 1 February 2025. Paying restores it."],
     ["hold_delivery", "past_due", "Deliveries of Gym have been held since 1 February 2025. Paying starts them again."],
   ])(
-    "says after %s what paying ends, and then when the next charge comes",
-    async (escalation_on_failure, status, said) => {
+    "after %s, says what paying ends, and then when the next charge comes",
+    async (escalation_on_failure, status, sentences) => {
       const plan = { retry_logic: { ...NO_RETRY, escalation_on_failure } }
       const { id, link } = await overdue(api, "do_not_honor", { plan })
       expect(data(await api.get(`/subscriptions/${id}`)).status).toBe(status)
-      expect(await says(link)).toContain(said)
+      expect(await says(link)).toContain(sentences)
       data(await pay(link, VISA))
       const { next_charge_at } = data(await api.get(`/subscriptions/${id}`))
       expect(next_charge_at).toMatch(/^2025-03-01T/)
@@ -41,12 +41,12 @@ describe("the page of a payment link", () => {
     },
   )
 
-  it("says nothing of a pause where nothing is paused", async () => {
+  it("does not mention a pause if nothing is paused", async () => {
     const { link } = await overdue(api)
     expect(markup(await open(link))).not.toMatch(/Paying \w+ |paused since|The next charge/)
   })
 
-  it("says that a pause was asked for, and when it ends; where nothing is owed, when the next charge comes", async () => {
+  it("says that a pause is scheduled, and when it ends; says when the next charge comes if nothing is due", async () => {
     const { id, customer, clock } = await subscribe(api, "2025-01-01T00:00:00Z", VISA, { pause_enabled: true })
     data(await api.patch(`/customers/${customer}`, { phone: "+2348031234567" }))
     const link = await nudge(api, customer, id)
@@ -66,7 +66,7 @@ describe("the page of a payment link", () => {
     expect(await says(link)).toContain(`${NOTHING} The next charge for Gym comes on 20 February 2025. ${SAVE}`)
   })
 
-  it("says how a subscription ends that was paid for the last time", async () => {
+  it("says how a subscription ends after its last payment", async () => {
     const { id, link } = await overdue(api)
     data(await pay(link, VISA))
     data(await api.patch(`/subscriptions/${id}`, { cancel_at_period_end: true }))
@@ -75,7 +75,7 @@ describe("the page of a payment link", () => {
     expect(await says(link)).toContain("Gym was cancelled on 1 February 2025: nothing more is charged for it.")
   })
 
-  it("says when each subscription is charged next that was paid for by it", async () => {
+  it("says when each subscription it paid for is charged next", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock, phone: "+2348031234567" })
     for (const [name, code] of [
@@ -93,14 +93,14 @@ describe("the page of a payment link", () => {
   })
 })
 
-describe("the page of a checkout that was completed", () => {
+describe("the page of a completed checkout", () => {
   it.each([
     [{}, "The next charge for Gym comes on 28 February 2026."],
     [{ trial_days: 10 }, "The next charge for Gym comes on 10 February 2026."],
     [{ billing_cycle: "per_delivery" }, "The next charge for Gym comes with your next delivery."],
-  ])("of a plan with %j says when the next charge comes", async (plan, said) => {
+  ])("of a plan with %j says when the next charge comes", async (plan, sentence) => {
     const { url } = await checkout(api, { plan })
     data(await submit(url, { payment_method: VISA }))
-    expect(await says(url)).toContain(said)
+    expect(await says(url)).toContain(sentence)
   })
 })

@@ -1,4 +1,4 @@
-/** The page of a checkout session as browsers and programs use it (decisions G1 to G4, G8). */
+/** Tests the page of a checkout session, as browsers and programs use it (decisions G1 to G4, G8). */
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
@@ -37,7 +37,7 @@ const done = (id: string) => ({ status: "completed", redirect_url: `https://shop
 const NOT_OPEN = [422, "checkout_session_not_open", null]
 
 describe("a payment that succeeds", () => {
-  it("completes the session, makes the method the default, and is told of exactly", async () => {
+  it("completes the session, makes the method the default, and emits the exact events", async () => {
     const { clock, customer, id, url, subscription } = await checkout(api)
     await advance(api, clock, "2026-01-31T10:30:00Z")
     const answer = await submit(url, CARD)
@@ -48,7 +48,7 @@ describe("a payment that succeeds", () => {
       "2026-01-31T10:30 subscription.updated active",
       "2026-01-31T10:30 checkout_session.completed completed",
     ])
-    // Nobody pays for the time that the page was open.
+    // The time that the page was open is free.
     expect(await subscriptionOf(subscription)).toMatchObject({
       status: "active",
       payment_method: "pm_test_success",
@@ -102,7 +102,7 @@ describe("a payment that succeeds", () => {
     expect(policy).not.toContain("unsafe")
   })
 
-  it("takes what a program sends as JSON, whatever it accepts but a page", async () => {
+  it("accepts JSON from a program, with any Accept header except a page's", async () => {
     const customer = await createCustomer(api)
     for (const accept of [
       "*/*",
@@ -121,7 +121,7 @@ describe("a payment that succeeds", () => {
   })
 })
 
-describe("what a page says of a payment method that is saved", () => {
+describe("the page's statement about a payment method that is saved", () => {
   const says = async (customer: string) => {
     const { id, url } = await createSession(api, { mode: "setup", customer })
     const page = markup(await open(url))
@@ -130,7 +130,7 @@ describe("what a page says of a payment method that is saved", () => {
     return [page, (await customerOf(customer)).default_payment_method.id] as const
   }
 
-  it("is what becomes of it: the first one is charged from then on, a further one stands beside it", async () => {
+  it("holds: the first one is charged from then on, a further one is added beside it", async () => {
     const [first, becomes] = await says(await createCustomer(api))
     expect(first).toContain("Later payments to Fit Lagos are charged to this payment method")
     expect(becomes).toBe("pm_test_mastercard")
@@ -141,19 +141,19 @@ describe("what a page says of a payment method that is saved", () => {
     expect(stays).toBe("pm_test_visa")
   })
 
-  it("is that it ends by itself, where the subscription was asked to before", async () => {
+  it("says that the subscription ends, if a cancellation was scheduled before", async () => {
     const { subscription, url } = await checkout(api)
     data(await api.patch(`/subscriptions/${subscription}`, { cancel_at_period_end: true }))
     const page = markup(await open(url))
-    expect(page).toMatch(/It ends by itself on \d+ \w+ \d+, and nothing more is charged\./)
-    expect(page).not.toContain("It renews by itself")
+    expect(page).toMatch(/It ends automatically on \d+ \w+ \d+, and nothing more is charged\./)
+    expect(page).not.toContain("It renews automatically")
   })
 
-  it("is that the units of the last period are still charged where it is to end (E34)", async () => {
+  it("says that the last period's units are still charged if the subscription ends (E34)", async () => {
     const { subscription, url } = await checkout(api, { plan: { overage_per_unit: 100 } })
     data(await api.patch(`/subscriptions/${subscription}`, { cancel_at_period_end: true }))
     const page = markup(await open(url))
-    expect(page).toMatch(/It ends by itself on \d+ \w+ \d+: only what you have used by then is still charged\./)
+    expect(page).toMatch(/It ends automatically on \d+ \w+ \d+: only what you have used by then is still charged\./)
     expect(page).toContain("plus ₦1.00 for each unit used")
     data(await pay(url, "pm_test_visa"))
     expect(markup(await open(url))).toMatch(
@@ -199,7 +199,7 @@ describe("a payment that is declined", () => {
     })
   })
 
-  it("is not tried again by itself, and expires unpaid", async () => {
+  it("is not retried automatically, and expires unpaid", async () => {
     const { clock, id, url, subscription } = await checkout(api)
     expect(declined(await pay(url, "pm_test_do_not_honor"))[0]).toBe(402)
     await advance(api, clock, "2026-02-20T00:00:00Z")
@@ -211,7 +211,7 @@ describe("a payment that is declined", () => {
     ])
   })
 
-  it("shows browsers the form again, with the reason and what they typed", async () => {
+  it("shows browsers the form again, with the reason and their input", async () => {
     const plan = await createPlan(api)
     const { url } = await createSession(api, { plan })
     const shown = await submitForm(url, { ...ADA, ...CARD, card_number: "4084-0800-00000051" })
@@ -222,7 +222,7 @@ describe("a payment that is declined", () => {
     expect(markup(shown)).not.toContain("4084-0800")
   })
 
-  it("is tried 50 times at most", async () => {
+  it("may be tried at most 50 times", async () => {
     const { url, subscription } = await checkout(api)
     for (let n = 0; n < 50; n++) expect((await pay(url, "pm_test_do_not_honor")).status).toBe(402)
     const refused = await pay(url, "pm_test_success")
@@ -246,7 +246,7 @@ describe("test cards", () => {
     const { status, body } = await submit(url, { ...CARD, card_number })
     expect(status === 200 ? body.data.status : body.error.failure_code).toBe(expected)
     expect(status).toBe(expected === "completed" ? 200 : 402)
-    // What asks for a code is attached once the code is right.
+    // A method that asks for a code is attached after the right code.
     if (expected === "authentication_required") expect(await methodsOf(customer)).toEqual([])
   })
 
@@ -280,26 +280,26 @@ describe("test cards", () => {
     ["an amount in words", { payment_method: "pm_test_visa", amount: "500000" }, invalid("amount")],
     ["another amount", { payment_method: "pm_test_visa", amount: 499_999 }, [422, "amount_changed", "amount"]],
     ["no amount", { payment_method: "pm_test_visa", amount: 0 }, [422, "amount_changed", "amount"]],
-  ])("with %s are refused, and nothing is tried", async (_, fields, expected) => {
+  ])("with %s are refused, and nothing is charged", async (_, fields, expected) => {
     const { id, url, subscription, customer } = await checkout(api)
     expect(refusal(await submit(url, fields))).toEqual(expected)
     expect(await charges(api, subscription)).toEqual([])
     expect(await methodsOf(customer)).toEqual([])
     expect((await sessionOf(id)).status).toBe("open")
   })
-  it.each([100_000_000_000, 9_007_199_254_740_991, -1])("with the amount %s are refused, too", async (amount) => {
+  it.each([100_000_000_000, 9_007_199_254_740_991, -1])("with the amount %s are also refused", async (amount) => {
     const { url, subscription } = await checkout(api)
     const answer = await pay(url, "pm_test_visa", { amount })
     expect(await charges(api, subscription)).toEqual([])
     expect(["parameter_invalid", "amount_changed"]).toContain(refusal(answer)[1])
   })
 
-  it.each(["01/2026", "12/99"])("good to the end of %s pay", async (card_expiry) => {
+  it.each(["01/2026", "12/99"])("valid to the end of %s pay", async (card_expiry) => {
     const { id, url } = await checkout(api)
     expect(data(await submit(url, { ...CARD, card_expiry }))).toEqual(done(id))
   })
 
-  it("of another customer pay for nobody", async () => {
+  it("of another customer cannot be used", async () => {
     const other = await createCustomer(api)
     await database.run(
       (sql) => sql`
@@ -330,9 +330,9 @@ describe("one-time codes", () => {
     ])
   })
 
-  it.each(["setup", "trial"])("guard a method that is only saved, too: %s", async (what) => {
+  it.each(["setup", "trial"])("also protect a method that is only saved: %s", async (mode) => {
     const made =
-      what === "trial"
+      mode === "trial"
         ? await checkout(api, { plan: { trial_days: 7 } })
         : await createSession(api, { mode: "setup", customer: await createCustomer(api) })
     const { id, url, customer } = made
@@ -350,7 +350,7 @@ describe("one-time codes", () => {
     expect(await methodsOf(customer)).toEqual(["pm_test_requires_otp"])
   })
 
-  it("are asked of browsers with everything else kept", async () => {
+  it("are asked of browsers, and all other input is kept", async () => {
     const plan = await createPlan(api)
     const { id, url } = await createSession(api, { plan })
     const asked = await submitForm(url, { ...ADA, ...CARD, card_number: "5060 6666 6666 6666 666" })
@@ -372,7 +372,7 @@ describe("one-time codes", () => {
   })
 })
 
-describe("details of a buyer whom nobody knows", () => {
+describe("details of a new buyer", () => {
   let made: Promise<string> | undefined
   const plan = () => {
     made ??= createPlan(api)
@@ -390,7 +390,7 @@ describe("details of a buyer whom nobody knows", () => {
     ["a name that shows nothing", { name: "\u200b\u202e" }, [400, "parameter_missing", "name"]],
     ["a short phone number", { phone: "0803" }, [400, "parameter_invalid", "phone"]],
     ["a phone number of no country", { phone: "000 803 123 4567" }, [400, "parameter_invalid", "phone"]],
-  ])("are refused with %s: nobody is made", async (_, over, expected) => {
+  ])("are refused with %s: no customer is made", async (_, over, expected) => {
     const { id, url } = await createSession(api, { plan: await plan() })
     expect(refusal(await pay(url, "pm_test_visa", { ...ADA, ...over }))).toEqual(expected)
     expect(await sessionOf(id)).toMatchObject({ status: "open", customer: null, subscription: null })
@@ -402,20 +402,20 @@ describe("details of a buyer whom nobody knows", () => {
     ["+234 803 123 4567", "+2348031234567"],
     ["0803-123-4567", "+2348031234567"],
     ["+44 20 7946 0958", "+442079460958"],
-    // As it is dialled abroad.
+    // In international format.
     ["00234 803 123 4567", "+2348031234567"],
     ["00442079460958", "+442079460958"],
     ["009 234 803 123 4567", "+2348031234567"],
     ["009 44 20 7946 0958", "+442079460958"],
     ["0092 21 3568 1234", "+922135681234"],
     ["", null],
-  ])("have the phone number %s as %s", async (phone, expected) => {
+  ])("store the phone number %s as %s", async (phone, expected) => {
     const { id, url } = await createSession(api, { mode: "setup" })
     expect(data(await pay(url, "pm_test_visa", { ...ADA, phone }))).toEqual(done(id))
     expect(await customerOf((await sessionOf(id)).customer)).toMatchObject({ name: "Ada Obi", phone: expected })
   })
 
-  it("are corrected after a decline, of the same customer", async () => {
+  it("are corrected after a decline, on the same customer", async () => {
     const { id, url } = await createSession(api, { plan: await plan() })
     expect(declined(await pay(url, "pm_test_do_not_honor", { ...ADA, name: "Ada Obbi" }))[0]).toBe(402)
     const first = await sessionOf(id)
@@ -427,14 +427,14 @@ describe("details of a buyer whom nobody knows", () => {
     expect((await api.all(`/customers?email=obi@example.com`)).map((one) => one.id)).toEqual([then.customer])
   })
 
-  it("are ignored where there is a customer", async () => {
+  it("are ignored if the session has a customer", async () => {
     const customer = await createCustomer(api, { name: "Bola", email: "bola@example.com" })
     const { id, url } = await createSession(api, { mode: "setup", customer })
     expect(data(await pay(url, "pm_test_visa", { name: "", email: "nonsense", phone: "none" }))).toEqual(done(id))
     expect(await customerOf(customer)).toMatchObject({ name: "Bola", email: "bola@example.com", phone: null })
   })
 
-  it("are shown again to browsers, each fault at its field", async () => {
+  it("are shown again to browsers, with each error at its field", async () => {
     const { url } = await createSession(api, { plan: await plan() })
     const shown = await submitForm(url, { name: `"><b>Ada`, email: "ada", phone: "1", ...CARD, card_cvc: "1" })
     expect(shown.status).toBe(400)
@@ -444,8 +444,8 @@ describe("details of a buyer whom nobody knows", () => {
   })
 })
 
-describe("what is sent", () => {
-  it("is refused of another type, malformed, or from another site's page", async () => {
+describe("a submission", () => {
+  it("is refused with another content type, malformed, or from another site's page", async () => {
     const { url, subscription } = await checkout(api)
     const form = "payment_method=pm_test_visa"
     for (const [body, type, expected] of [
@@ -468,14 +468,14 @@ describe("what is sent", () => {
         expect(refusal(refused)).toEqual([403, "origin_not_allowed", null])
       }
     expect(await charges(api, subscription)).toEqual([])
-    // No page of ours says where it is, so browsers name no origin.
+    // Our pages send no referrer, so browsers send no origin.
     const hidden = await submitForm(url, { payment_method: "" }, { "sec-fetch-site": "same-origin", origin: "null" })
     expect(hidden.status).toBe(400)
     const own = await submitForm(url, { payment_method: "pm_test_visa" }, { "sec-fetch-site": "same-origin", origin })
     expect(own.status).toBe(303)
   })
 
-  it("is one line of what was pasted, and refused where there is too much of it", async () => {
+  it("is one line of the pasted text, and is refused if the text is too long", async () => {
     const { id, url } = await createSession(api, { mode: "setup" })
     const fields = { ...ADA, payment_method: "pm_test_visa" }
     for (const over of [{ email: "ada\u0000@example.com" }, { name: "a".repeat(121) }, { name: "a".repeat(300_000) }])
@@ -486,7 +486,7 @@ describe("what is sent", () => {
     expect(data(await api.get(`/customers/${customer}`)).name).toBe("Ada Obi")
   })
 
-  it("to an unknown address is told so, as a page and as JSON", async () => {
+  it("to an unknown address gets 404, as a page and as JSON", async () => {
     const url = `${server().origin}/checkout/${"a".repeat(43)}`
     for (const shown of [await open(url), await open(`${url}/return`), await submitForm(url, CARD)])
       expect([shown.status, heading(shown)]).toEqual([404, "This link leads nowhere"])
@@ -495,7 +495,7 @@ describe("what is sent", () => {
     expect((await open(`${server().origin}/checkout/%00'--`)).status).toBe(404)
   })
 
-  it("once is known when it is sent again, also where it was declined", async () => {
+  it("is recognised when it is sent again, also after a decline", async () => {
     const { id, url, subscription } = await checkout(api)
     const shown = await open(url)
     const number = { submission: hidden(shown, "submission") }
@@ -504,7 +504,7 @@ describe("what is sent", () => {
       expect(declined(await pay(url, "pm_test_do_not_honor", number))).toEqual([402, "card_declined", "do_not_honor"])
     expect(await charges(api, subscription)).toHaveLength(1)
     const other = { submission: "other" }
-    // Each form has the outcome of its own, whichever was sent last.
+    // Each form has its own result, whichever form was sent last.
     for (let n = 0; n < 2; n++) {
       expect(declined(await pay(url, "pm_test_lost_card", other))).toEqual([402, "card_declined", "lost_card"])
       expect(declined(await pay(url, "pm_test_do_not_honor", number))).toEqual([402, "card_declined", "do_not_honor"])
@@ -519,7 +519,7 @@ describe("what is sent", () => {
     expect([form.status, heading(form)]).toEqual([422, "This is paid already"])
   })
 
-  it("at another amount than is due shows what is due now", async () => {
+  it("at an outdated amount shows the amount that is due now", async () => {
     const { url, subscription } = await checkout(api)
     const fields = { payment_method: "pm_test_visa", amount: hidden(await open(url), "amount") }
     data(await api.patch(`/subscriptions/${subscription}`, { quantity: 3 }))
@@ -531,14 +531,14 @@ describe("what is sent", () => {
     expect(await charges(api, subscription)).toEqual(["2026-01-31T09:00 1500000 succeeded #1"])
   })
 
-  it("is reloaded without being sent again", async () => {
+  it("can be reloaded without a second submission", async () => {
     const { url } = await checkout(api)
     const shown = await open(`${url}/complete`)
     expect([shown.status, shown.headers.get("location")]).toEqual([303, new URL(url).pathname])
   })
 })
 
-describe("a payment that takes its time", () => {
+describe("a slow payment", () => {
   const PENDING = (url: string) => ({ status: "pending", redirect_url: `${url}/return` })
 
   it.each([
@@ -564,7 +564,7 @@ describe("a payment that takes its time", () => {
       `${at} subscription.updated active`,
       `${at} checkout_session.completed completed`,
     ])
-    // However late it settles, the period starts when it was tried.
+    // However late it settles, the period starts when the payment was tried.
     expect(await subscriptionOf(subscription)).toMatchObject({
       status: "active",
       payment_method: method,
@@ -579,9 +579,9 @@ describe("a payment that takes its time", () => {
     ["pm_test_ussd_timeout", "2026-01-31T09:30:00Z", "2026-01-31T09:30", "customer_abandoned"],
     ["pm_test_pending_then_failed", "2026-01-31T10:00:00Z", "2026-01-31T10:00", "do_not_honor"],
     ["pm_test_timeout_then_failed", "2026-01-31T09:00:10Z", "2026-01-31T09:00:10", "do_not_honor"],
-  ])("by %s may be tried again when it fails", async (method, until, at, code) => {
+  ])("by %s may be retried when it fails", async (method, until, at, code) => {
     const { clock, id, url, subscription } = await checkout(api)
-    // Sent twice, it is one submission with one outcome.
+    // Sent twice, it is one submission with one result.
     for (let n = 0; n < 2; n++) expect(data(await pay(url, method, { submission: "one" }))).toEqual(PENDING(url))
     await advance(api, clock, until)
     expect(await timeline(api, [id, subscription])).toEqual([
@@ -597,7 +597,7 @@ describe("a payment that takes its time", () => {
     expect(await charges(api, subscription)).toEqual(["2026-01-31T09:00 500000 failed #1", `${at} 500000 succeeded #2`])
   })
 
-  it("that the rail never heard of fails, and may be tried again", async () => {
+  it("that the rail never received fails, and may be retried", async () => {
     const { clock, id, url, subscription } = await checkout(api)
     expect(data(await pay(url, "pm_test_timeout_not_found"))).toEqual(PENDING(url))
     await advance(api, clock, "2026-01-31T12:00:00Z")
@@ -606,7 +606,7 @@ describe("a payment that takes its time", () => {
     expect(data(await pay(url, "pm_test_success"))).toEqual(done(id))
   })
 
-  it("is owed back where its session has expired meanwhile", async () => {
+  it("is owed back if its session has expired", async () => {
     const { clock, id, url, subscription } = await checkout(api, { session: { expires_in_minutes: 30 } })
     expect(data(await pay(url, "pm_test_bank_account"))).toEqual(PENDING(url))
     await advance(api, clock, "2026-01-31T12:00:00Z")
@@ -627,7 +627,7 @@ describe("a payment that takes its time", () => {
     })
   })
 
-  it("is not denied by the page of a session that has expired meanwhile", async () => {
+  it("is not denied by the page of a session that has expired", async () => {
     const { clock, id, url } = await checkout(api)
     expect(data(await pay(url, "pm_test_bank_account"))).toEqual(PENDING(url))
     data(await api.post(`/checkout-sessions/${id}/expire`))
@@ -646,8 +646,8 @@ describe("a payment that takes its time", () => {
   })
 })
 
-describe("a payment under way", () => {
-  it("keeps others from paying a second time, who are told to wait", async () => {
+describe("a payment in progress", () => {
+  it("blocks a second payment: others get an answer that asks them to wait", async () => {
     const [first, second] = [await checkout(api), await checkout(api)]
     for (const { url } of [first, second])
       expect(data(await pay(url, "pm_test_bank_account"))).toEqual({ status: "pending", redirect_url: `${url}/return` })
@@ -667,7 +667,7 @@ describe("a payment under way", () => {
     }
   })
   it.each([[[]], [["pm_test_do_not_honor"]]])(
-    "on another page of the customer for the plan keeps them, too, after %j",
+    "on another page of the customer for the plan also blocks them, after %j",
     async (before) => {
       const { clock, customer, plan, url, subscription } = await checkout(api)
       const other = await createSession(api, { customer, plan })
@@ -682,7 +682,7 @@ describe("a payment under way", () => {
       expect((await subscriptionOf(subscription)).status).toBe("active")
     },
   )
-  it("on another page of the customer for the plan is told of to browsers, too", async () => {
+  it("on another page of the customer for the plan is also shown to browsers", async () => {
     const { customer, plan, url } = await checkout(api)
     const other = await createSession(api, { customer, plan })
     expect(data(await pay(url, "pm_test_bank_account")).status).toBe("pending")
@@ -693,8 +693,8 @@ describe("a payment under way", () => {
   })
 })
 
-describe("sessions that another one of the customer for the plan is completed before", () => {
-  it("are closed by it, and say so", async () => {
+describe("other sessions of the same customer and plan", () => {
+  it("are closed when one of them is completed, and say so", async () => {
     const { clock, customer, plan, id, url, subscription } = await checkout(api)
     const sibling = await createSession(api, { customer, plan })
     const others = [
@@ -718,13 +718,13 @@ describe("sessions that another one of the customer for the plan is completed be
     expect(refused.body.error.message).toBe(`The buyer completed another session for the same plan instead: ${id}.`)
     const shown = await open(sibling.url)
     expect([shown.status, heading(shown)]).toEqual([410, "You are subscribed already"])
-    // Other plans, methods and buyers are not concerned.
+    // Other plans, methods and buyers are not affected.
     for (const other of others) expect((await sessionOf(other.id)).status).toBe("open")
   })
 })
 
 describe("a trial", () => {
-  it("begins when the page is completed, and is charged when it ends", async () => {
+  it("starts when the page is completed, and is charged when it ends", async () => {
     const { clock, customer, id, url, subscription } = await checkout(api, {
       plan: { trial_days: 7 },
       session: { quantity: 2 },
@@ -754,7 +754,7 @@ describe("a trial", () => {
     expect(await charges(api, subscription)).toEqual(["2026-02-07T15:00 1000000 succeeded #1"])
   })
 
-  it("that is short says at once that it will end", async () => {
+  it("with a short duration shows immediately that it will end", async () => {
     const { id, url, subscription } = await checkout(api, { plan: { trial_days: 2 } })
     expect(data(await pay(url, "pm_test_visa"))).toEqual(done(id))
     expect(await timeline(api, [id, subscription])).toEqual([
@@ -767,7 +767,7 @@ describe("a trial", () => {
 })
 
 describe("a plan that is billed by deliveries", () => {
-  it("has its first delivery paid for on the page", async () => {
+  it("has its first delivery paid on the page", async () => {
     const { clock, id, url, subscription } = await checkout(api, {
       plan: { billing_cycle: "per_delivery", amount: 150_000 },
       session: { quantity: 3 },
@@ -789,7 +789,7 @@ describe("a plan that is billed by deliveries", () => {
 })
 
 describe("saving a payment method", () => {
-  it("with a customer makes it the default where there was none", async () => {
+  it("with a customer makes it the default if there was none", async () => {
     const clock = await createClock(api, START)
     const customer = await createCustomer(api, { test_clock: clock })
     for (const [method, expected] of [
@@ -808,7 +808,7 @@ describe("saving a payment method", () => {
     expect(await api.all(`/charges?customer=${customer}`)).toEqual([])
   })
 
-  it("without a customer makes one", async () => {
+  it("without a customer creates one", async () => {
     const { id, url } = await createSession(api, { mode: "setup" })
     expect(refusal(await pay(url, "pm_test_visa"))).toEqual([400, "parameter_missing", "name"])
     expect(data(await pay(url, "pm_test_visa", ADA))).toEqual(done(id))
@@ -822,7 +822,7 @@ describe("saving a payment method", () => {
 })
 
 describe("the default payment method (decision G2)", () => {
-  it("stays where there is one and nothing is overdue: the new subscription has its own", async () => {
+  it("stays if there is one and nothing is overdue: the new subscription has its own method", async () => {
     const { customer, id, url, subscription } = await checkout(api)
     data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_verve" }))
     expect(data(await pay(url, "pm_test_mastercard"))).toEqual(done(id))
@@ -830,7 +830,7 @@ describe("the default payment method (decision G2)", () => {
     expect((await subscriptionOf(subscription)).payment_method).toBe("pm_test_mastercard")
   })
 
-  it("is the new one where something is overdue, which is tried with it at once", async () => {
+  it("becomes the new one if something is overdue, which is tried with it immediately", async () => {
     const late = await overdue(api)
     data(await api.patch(`/customers/${late.customer}`, { default_payment_method: "pm_test_do_not_honor" }))
     const { id, url, subscription } = await createSession(api, { customer: late.customer, plan: await createPlan(api) })
@@ -854,7 +854,7 @@ describe("the default payment method (decision G2)", () => {
     })
   })
 
-  it("is the new one where something is overdue and a method is only saved, whether or not it pays", async () => {
+  it("becomes the new one if something is overdue and a method is only saved, paid or not", async () => {
     for (const [method, event] of [
       ["pm_test_visa", ["charge.succeeded succeeded", "subscription.recovered active"]],
       ["pm_test_limit_exceeded", ["charge.failed failed", "charge.retry_scheduled failed"]],
@@ -864,12 +864,12 @@ describe("the default payment method (decision G2)", () => {
       const before = (await timeline(api, [late.id])).length
       expect(data(await pay(url, method))).toEqual(done(id))
       expect((await customerOf(late.customer)).default_payment_method.id).toBe(method)
-      expect((await timeline(api, [late.id])).slice(before)).toEqual(event.map((what) => `2025-02-01T12:00 ${what}`))
+      expect((await timeline(api, [late.id])).slice(before)).toEqual(event.map((line) => `2025-02-01T12:00 ${line}`))
     }
   })
 })
 
-describe("what pages say", () => {
+describe("the content of a page", () => {
   const safe = ({ headers }: Shown) => {
     const policy = headers.get("content-security-policy")!
     expect(policy).toContain("default-src 'none'")
@@ -886,7 +886,7 @@ describe("what pages say", () => {
     return /form-action ([^;]*)/.exec(policy)?.[1]
   }
 
-  it("is theirs alone, in few bytes, and leads to the merchant and nowhere else", async () => {
+  it("is specific to its session, small, and links only to the merchant", async () => {
     const success_url = "https://pay.shop.example:8443/a/b?c=d"
     const { url, id } = await checkout(api, { session: { success_url } })
     const shown = await open(url)
@@ -910,7 +910,7 @@ describe("what pages say", () => {
     expect([nowhere.status, safe(nowhere)]).toEqual([404, "'self'"])
   })
 
-  it("is 200 of what is completed, 410 of what is expired, 404 of what is not there", async () => {
+  it("has status 200 if completed, 410 if expired, 404 if not found", async () => {
     const { url, id } = await checkout(api)
     data(await api.post(`/checkout-sessions/${id}/expire`))
     for (const shown of [await open(url), await open(`${url}/return`)])
@@ -940,7 +940,7 @@ describe("what pages say", () => {
     expect(markup(shown)).not.toContain('id="email"')
   })
 
-  it("is text wherever a name is hostile", async () => {
+  it("shows hostile names as plain text", async () => {
     const HOSTILE = `<script>alert("1")</script>'&"><img src=x onerror=alert(1)>`
     const made = await database.run(() => createAccount({ businessName: HOSTILE.slice(0, 60) }))
     const theirs = createApi(server().origin, made.keys.sk_test)

@@ -1,4 +1,4 @@
-/** The page behind a payment link (decisions F5, E8, E16): what is owed, paying it, and saving a method where nothing is. */
+/** Tests a payment link's page (decisions F5, E8, E16): the amount due, paying, saving a method if nothing is due. */
 import { describe, expect, it } from "vitest"
 import {
   comeBack,
@@ -43,12 +43,12 @@ const since = async (id: string) => {
   return async () => (await timeline(api, [id])).slice(before)
 }
 
-/** What a page says will happen by itself, and when. */
+/** The automatic steps that a page announces, with their dates. */
 const consequencesIn = (page: string) =>
   [...page.matchAll(/<li><strong>([^<]*)<\/strong><br>([^<]*)<\/li>/g)].map(([, at, what]) => [at, what])
 
-describe("what is owed", () => {
-  it("is shown with what happens by itself, in order", async () => {
+describe("the amount due", () => {
+  it("is shown with the next automatic steps, in order", async () => {
     const { link } = await overdue(api, "insufficient_funds", {
       plan: {
         name: "Gym Plus",
@@ -65,7 +65,7 @@ describe("what is owed", () => {
     const page = markup(shown)
     for (const text of ["Fit Lagos", "For Ada Obi", "Gym Plus", "not paid since 1 February 2025"])
       expect(page).toContain(text)
-    // Days and hours of Lagos: an hour ahead of UTC.
+    // Days and hours in Lagos: one hour ahead of UTC.
     expect(consequencesIn(page)).toEqual([
       ["4 February 2025, 01:00", "We try your saved payment method again"],
       ["9 February 2025, 01:00", "Gym Plus is paused"],
@@ -82,7 +82,7 @@ describe("what is owed", () => {
     expect((await open(link, "HEAD")).text).toBe("")
   })
 
-  it("is shown without what a cancellation at period end comes before (E12)", async () => {
+  it("is shown without steps that a cancellation at period end prevents (E12)", async () => {
     const retry_logic = { max_attempts: 1, retry_intervals_days: [9], cancel_after_days_unpaid: 30 }
     const plan = { name: "Gym", billing_cycle: "weekly", retry_logic }
     const { id, link } = await overdue(api, "insufficient_funds", { plan, at: "2025-01-09T12:00:00Z" })
@@ -92,7 +92,7 @@ describe("what is owed", () => {
     expect(consequencesIn(markup(await open(link)))).toEqual([["15 January 2025, 01:00", "Gym is cancelled"]])
   })
 
-  it("is shown with the retry that comes at the instant of the unpaid deadline, and without one that would come later", async () => {
+  it("is shown with a retry at the instant of the unpaid deadline, and without a later one", async () => {
     for (const [days, listed] of [
       [3, ["4 February 2025, 01:00", "5 February 2025, 01:00"]],
       [4, ["5 February 2025, 01:00", "5 February 2025, 01:00"]],
@@ -106,7 +106,7 @@ describe("what is owed", () => {
     }
   })
 
-  it("is shown without retries, and what they would lead to, where no payment method is left (E22)", async () => {
+  it("is shown without retries and their results if no payment method is left (E22)", async () => {
     const { clock, id, customer, link } = await overdue(api)
     const [method] = data(await api.get(`/customers/${customer}/payment-methods`))
     expect((await api.delete(`/customers/${customer}/payment-methods/${method.id}`)).status).toBe(200)
@@ -154,7 +154,7 @@ describe("what is owed", () => {
     expect([sent.status, heading(sent)]).toEqual([422, "Thank you: this is paid"])
   })
 
-  it("is paid by a browser, which is led to a page that can be reloaded", async () => {
+  it("is paid by a browser, which is redirected to a page that can be reloaded", async () => {
     const { id, link } = await overdue(api)
     const refused = await submitForm(link, {
       card_number: "4084 0800 0000 0005",
@@ -180,7 +180,7 @@ describe("what is owed", () => {
     ])
   })
 
-  it("is not paid by a card that is declined: nothing moves, and the schedule goes on", async () => {
+  it("is not paid by a declined card: nothing changes, and the schedule continues", async () => {
     const { clock, id, link } = await overdue(api)
     const happened = await since(id)
     expect(declined(await pay(link, "pm_test_expired_card"))).toEqual([402, "card_declined", "expired_card"])
@@ -197,7 +197,7 @@ describe("what is owed", () => {
     expect(data(await pay(link, "pm_test_visa"))).toEqual(PAID)
   })
 
-  it("is paid after a failure that is not tried again by itself, by the link of its nudge", async () => {
+  it("is paid by the link of its nudge after a failure that is not retried automatically", async () => {
     const { id, customer, clock } = await overdue(api, "expired_card")
     const link = await linkOf(api, customer, "update_payment_method")
     expect(await get(id)).toMatchObject({ status: "past_due", retry: { next_retry_at: null } })
@@ -226,7 +226,7 @@ describe("what is owed", () => {
       "2025-02-01T12:00 subscription.recovered active",
       "2025-02-01T12:00 subscription.resumed active",
     ])
-    // Nobody pays for the time without service (D7).
+    // The time without service is free (D7).
     expect(await get(id)).toMatchObject({ current_period_start: "2025-02-01T12:00:00.000Z", escalation: null })
   })
 
@@ -248,7 +248,7 @@ describe("what is owed", () => {
     ])
   })
 
-  it("is not taken where the buyer was shown another amount, or names what is not there", async () => {
+  it("is refused if the buyer saw another amount, or names an unknown object", async () => {
     const { id, link } = await overdue(api)
     for (const [fields, expected] of [
       [{ payment_method: "pm_test_visa", amount: 400_000 }, [422, "amount_changed", "amount"]],
@@ -271,7 +271,7 @@ describe("what is owed", () => {
     expect(await charges(api, id)).toHaveLength(2)
   })
 
-  it("settles by the clock where the bank takes its time, and others wait for it", async () => {
+  it("settles by the clock when the bank is slow, and others wait for it", async () => {
     const [paying, failing] = [await overdue(api), await overdue(api)]
     for (const [{ link }, method, last4] of [
       [paying, "pm_test_bank_account", "6789"],
@@ -300,7 +300,7 @@ describe("what is owed", () => {
       expect(await moneyOf(database, [id])).toMatchObject({ paid: 2, pending: 0, taken: 2, sent: 1, owed: 0 })
   })
 
-  it("is its own, however many others are overdue, and each try of all of them counts once", async () => {
+  it("is separate from other overdue bills, and each try of all of them counts once", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock, phone: "+2348031234567" })
     const plan = await createPlan(api, { trial_days: 1 })
@@ -315,7 +315,7 @@ describe("what is owed", () => {
     expect((await get(id)).status).toBe("active")
   })
 
-  it("is tried 50 times at most by one link", async () => {
+  it("may be tried at most 50 times by one link", async () => {
     const { id, link, customer } = await overdue(api)
     for (let n = 0; n < 50; n++) expect((await pay(link, "pm_test_do_not_honor")).status).toBe(402)
     expect(refusal(await pay(link, "pm_test_visa"))).toEqual([429, "too_many_attempts", null])
@@ -325,7 +325,7 @@ describe("what is owed", () => {
 })
 
 describe("a link that takes no payment", () => {
-  it("is one whose bill was paid otherwise: nothing is charged, and what paid is named", async () => {
+  it("has its bill paid in another way: nothing is charged, and the page names that payment", async () => {
     const { id, link } = await overdue(api)
     const stale = hidden(await open(link), "amount")
     const { latest_charge } = await get(id)
@@ -343,7 +343,7 @@ describe("a link that takes no payment", () => {
     expect(data(await comeBack(link))).toEqual({ status: "open", redirect_url: null })
   })
 
-  it("is one that was used, until something is owed again", async () => {
+  it("was used, until something is due again", async () => {
     const plan = { billing_cycle: "weekly" }
     const { clock, id, link } = await overdue(api, "insufficient_funds", { plan, at: "2025-01-08T12:00:00Z" })
     expect(data(await pay(link, "pm_test_success_then_do_not_honor"))).toEqual(PAID)
@@ -357,7 +357,7 @@ describe("a link that takes no payment", () => {
     expect(await moneyOf(database, [id])).toMatchObject({ paid: 3, taken: 3, sent: 1, owed: 0 })
   })
 
-  it("is one of 30 days, to the instant", async () => {
+  it("expires after exactly 30 days", async () => {
     const plan = { retry_logic: { max_attempts: 0, escalation_on_failure: "none", cancel_after_days_unpaid: null } }
     const { clock, id, link } = await overdue(api, "do_not_honor", { plan })
     await advance(api, clock, "2025-03-03T11:59:59.999Z")
@@ -373,7 +373,7 @@ describe("a link that takes no payment", () => {
     expect(await charges(api, id)).toHaveLength(2)
   })
 
-  it("is one of a cancelled subscription", async () => {
+  it("belongs to a cancelled subscription", async () => {
     const { id, link } = await overdue(api)
     data(await api.post(`/subscriptions/${id}/cancel`))
     const shown = await open(link)
@@ -385,7 +385,7 @@ describe("a link that takes no payment", () => {
     expect(await charges(api, id)).toHaveLength(2)
   })
 
-  it("is one that leads nowhere", async () => {
+  it("has an unknown address", async () => {
     const url = `${server().origin}/pay/${"a".repeat(43)}`
     const shown = await open(url)
     expect([shown.status, heading(shown)]).toEqual([404, "This link leads nowhere"])
@@ -394,7 +394,7 @@ describe("a link that takes no payment", () => {
   })
 })
 
-describe("where nothing is owed", () => {
+describe("a link with nothing due", () => {
   const paidUp = async (own: boolean) => {
     const made = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
     data(
@@ -407,7 +407,7 @@ describe("where nothing is owed", () => {
     return { ...made, link: await nudge(api, made.customer, made.id) }
   }
 
-  it("a method is saved as the subscription's own, where it has one", async () => {
+  it("saves a method as the subscription's own, if it has its own", async () => {
     const { id, customer, link } = await paidUp(true)
     const shown = await open(link)
     expect([shown.status, heading(shown), hidden(shown, "amount")]).toEqual([200, "Nothing to pay", "0"])
@@ -418,13 +418,13 @@ describe("where nothing is owed", () => {
     expect(event.data.previous_attributes).toEqual({ payment_method: "pm_test_success" })
     expect((await get(id)).payment_method).toBe("pm_test_mastercard")
     expect((await customerOf(customer)).default_payment_method.id).toBe("pm_test_verve")
-    // Nothing was paid by it, so it goes on.
+    // It was not used for a payment, so it stays open.
     expect(data(await pay(link, "pm_test_visa"))).toEqual({ status: "saved", amount: 0 })
     expect((await get(id)).payment_method).toBe("pm_test_visa")
     expect(await charges(api, id)).toHaveLength(1)
   })
 
-  it("a method is saved as the default, where the subscription goes by that", async () => {
+  it("saves a method as the default, if the subscription uses the default", async () => {
     const { clock, id, customer, link } = await paidUp(false)
     const happened = await since(id)
     const sent = await submitForm(link, { payment_method: "pm_test_mastercard", amount: "0" })
@@ -438,7 +438,7 @@ describe("where nothing is owed", () => {
     expect([charge.status, charge.payment_method.brand]).toEqual(["succeeded", "mastercard"])
   })
 
-  it("what else is owed is announced, and told of where the method that was saved was declined for it", async () => {
+  it("announces other debts, and shows if the saved method was declined for them", async () => {
     const { clock, customer, link } = await paidUp(false)
     const plan = await createPlan(api, { name: "Pool", amount: 300_000, billing_cycle: "daily" })
     const body = { customer, plan, payment_method: "pm_test_success_then_do_not_honor" }
@@ -448,17 +448,17 @@ describe("where nothing is owed", () => {
     expect(markup(await open(link))).toContain(notice)
     const sent = await submitForm(link, { payment_method: "pm_test_do_not_honor", amount: "0" })
     expect(sent.status).toBe(303)
-    const said = markup(await open(`${link}?saved`))
-    expect(said).toContain(
+    const savedPage = markup(await open(`${link}?saved`))
+    expect(savedPage).toContain(
       "Your payment method is saved. It is used from now on. ₦3,000.00 that you owe is not paid with it.",
     )
-    // While an attempt at it is under way, it is not announced again.
+    // While an attempt for it is in progress, it is not announced again.
     data(await pay(await nudge(api, customer), "pm_test_bank_account", { amount: 300_000 }))
     expect(markup(await open(link))).not.toContain("that you owe for Pool")
     await advance(api, clock, "2025-01-02T14:00:00Z")
   })
 
-  it("says what a method is saved for", async () => {
+  it("shows the purpose of saving a method", async () => {
     for (const [own, says] of [
       [true, "Later payments for Gym are charged to this payment method"],
       [false, "Later payments to Fit Lagos are charged to this payment method"],
@@ -468,7 +468,7 @@ describe("where nothing is owed", () => {
     }
   })
 
-  it("a method that asks for a code is saved with the right one only", async () => {
+  it("saves a method that asks for a code only after the right code", async () => {
     const { id, link } = await paidUp(true)
     for (const [fields, code] of [
       [{}, "authentication_required"],
@@ -480,7 +480,7 @@ describe("where nothing is owed", () => {
     expect((await get(id)).payment_method).toBe("pm_test_requires_otp")
   })
 
-  it("what falls due meanwhile is not taken from who meant to save", async () => {
+  it("does not charge a bill that fell due meanwhile to a buyer who only saves a method", async () => {
     const { clock, customer, id } = await paidUp(true)
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_do_not_honor" }))
     await advance(api, clock, "2025-01-20T00:00:00Z")
@@ -494,7 +494,7 @@ describe("where nothing is owed", () => {
 })
 
 describe("a link about no subscription", () => {
-  /** Two subscriptions of one customer, owed 100 and 5,000 naira, after one and two attempts. */
+  /** Two subscriptions of one customer. 100 and 5,000 naira are due, after one and two attempts. */
   const twoOwed = async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock, phone: "+2348031234567" })
@@ -510,7 +510,7 @@ describe("a link about no subscription", () => {
     return { clock, customer, first, second, link: await nudge(api, customer) }
   }
 
-  it("pays all that the customer owes", async () => {
+  it("pays everything that the customer owes", async () => {
     const { first, second, link } = await twoOwed()
     const shown = await open(link)
     expect(heading(shown)).toBe("₦5,100.00 to pay")
@@ -528,9 +528,9 @@ describe("a link about no subscription", () => {
     expect(data(await comeBack(link)).status).toBe("paid")
   })
 
-  it("says what was paid where one of them is declined, and goes on for that", async () => {
+  it("shows what was paid if one of them is declined, and stays open for that one", async () => {
     const { first, second, link } = await twoOwed()
-    // The third attempt at the one, the second at the other.
+    // The third attempt for one, the second for the other.
     const half = await pay(link, "pm_test_succeeds_on_attempt_3", { amount: 510_000 })
     expect(declined(half)).toEqual([402, "card_declined", "insufficient_funds"])
     expect(half.body.error.message).toContain("₦100.00 was paid. ₦5,000.00 was not charged")
@@ -552,7 +552,7 @@ describe("a link about no subscription", () => {
     ])
   })
 
-  it("saves a method as the default where nothing is owed", async () => {
+  it("saves a method as the default if nothing is due", async () => {
     const { id, customer } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
     data(await api.patch(`/customers/${customer}`, { phone: "+2348031234567" }))
     const link = await nudge(api, customer)

@@ -1,6 +1,6 @@
 /**
- * Buyers, merchants and clocks at once on the pages of one session or link: whoever wins, one payment is made, and
- * everybody else is told what was paid or what is waited for. Each race is run several times over.
+ * Tests buyers, merchants and clocks that act at the same time on one session or link. One payment is made, and every
+ * other caller learns what was paid or is pending. Each race runs several times.
  */
 import { describe, expect, it } from "vitest"
 import type { Answer } from "../support/api.ts"
@@ -32,7 +32,7 @@ const PRICE = 500_000
 const times = <T>(count: number, make: (n: number) => Promise<T>): Promise<ReadonlyArray<T>> =>
   Promise.all(Array.from({ length: count }, (_, n) => make(n)))
 
-/** A little later, by so many requests: whoever is quicker by himself does not win every time. */
+/** Starts an action a few requests later, so that the faster caller does not win every time. */
 const later = async <T>(requests: number, then: () => Promise<T>): Promise<T> => {
   for (let n = 0; n < requests; n++) await api.get("/account")
   return then()
@@ -45,7 +45,7 @@ const refused = (answers: ReadonlyArray<Answer>) => answers.filter(({ status }) 
 const eventsOf = async (ids: ReadonlyArray<string>, type: string) =>
   (await timeline(api, ids)).filter((line) => line.includes(` ${type} `)).length
 
-/** One payment for all of these subscriptions, by every book. */
+/** Expects one payment for all of these subscriptions, in all books. */
 const expectPaidOnce = async (subscriptions: ReadonlyArray<string>, over: object = {}) =>
   expect(await moneyOf(database, subscriptions)).toMatchObject({
     paid: 1,
@@ -68,7 +68,7 @@ const expectUnpaid = async (subscriptions: ReadonlyArray<string>) =>
     cash: 0,
   })
 
-/** Who loses is told by one of these codes; one who was beaten by a payment is told of that. */
+/** Expects a loser to get one of these codes. A loser to a payment gets the code of a payment. */
 const expectCodes = (answers: ReadonlyArray<Answer>, codes: ReadonlyArray<string>, says?: RegExp) => {
   tally(answers)
   for (const answer of refused(answers)) {
@@ -80,7 +80,7 @@ const expectCodes = (answers: ReadonlyArray<Answer>, codes: ReadonlyArray<string
 
 const PAID = /₦5,000\.00 was paid at \S+ with the card ending \d{4} \(chg_\w+\)/
 
-/** Subscriptions whose second payment was declined, on one clock; each with a link of its own. */
+/** Subscriptions on one clock whose second payment was declined, each with its own link. */
 const overdues = async (
   count: number,
   { plan = {}, code = "insufficient_funds", until = "2025-02-01T12:00:00Z" } = {},
@@ -99,7 +99,7 @@ const overdues = async (
   return { clock, all }
 }
 
-/** What was paid beside the first period, and that it was paid once. */
+/** The amounts paid beside the first period. Expects one payment. */
 const expectRecoveredOnce = async (id: string) => {
   expect(await moneyOf(database, [id])).toMatchObject({
     paid: 2,
@@ -116,36 +116,36 @@ const expectRecoveredOnce = async (id: string) => {
 }
 
 /**
- * Methods whose attempts the simulator counts, so that it holds a connection of its own while it waits: others go on by the
- * connections that are shared. The first succeeds when it is used first, the second was used by whoever is overdue.
+ * Methods whose attempts the simulator counts. While one waits it uses its own connection; others use the shared ones.
+ * The first method succeeds on first use. The overdue subscriptions have already used the second.
  */
 const AT_RAIL = "pm_test_success_then_lost_card"
 const DECLINED_AT_RAIL = "pm_test_success_then_insufficient_funds"
 
-/** Does `then` while what `first` pays is at the rail, which answers after it. */
+/** Runs `then` while the payment of `first` is at the rail, which answers after it. */
 const meanwhile = async <A, B>(first: () => Promise<A>, then: () => Promise<B>): Promise<readonly [A, B]> => {
-  const held = await holdTable(database, "simulator_attempt")
+  const locked = await holdTable(database, "simulator_attempt")
   const paying = first()
-  await held.stands()
-  const done = await then().finally(held.release)
+  await locked.waiters()
+  const done = await then().finally(locked.release)
   return [await paying, done]
 }
 
 /**
- * Asks while what somebody else pays is at the rail; returns once the first look at what the customer owes is over. What is asked
- * may go on waiting.
+ * Sends a request while another payment is at the rail. Returns after the first check of the amounts due; the request
+ * may still wait.
  */
 const looked = async <A>(customer: string, ask: () => Promise<A>): Promise<readonly [Promise<A>]> => {
-  const held = await hold(database, (sql) => sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`)
+  const locked = await hold(database, (sql) => sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`)
   const asked = ask()
-  const waited = await held.stands(2)
-  await held.release()
-  await held.left(waited, 1)
+  const waited = await locked.waiters(2)
+  await locked.release()
+  await locked.waitUntilLeft(waited, 1)
   return [asked]
 }
 
 describe("one session", () => {
-  it("that 20 buyers submit with a card at once is paid by one of them", async () => {
+  it("that 20 buyers submit at the same time with a card is paid by one of them", async () => {
     for (let round = 0; round < 3; round++) {
       const { id, url, subscription } = await checkout(api)
       const answers = await times(20, () => pay(url, "pm_test_success"))
@@ -157,16 +157,16 @@ describe("one session", () => {
     await expectWhole(database)
   })
 
-  it("that 20 buyers submit with cards half of which are declined is paid once, and each learns of its own card", async () => {
+  it("that 20 buyers submit at the same time, half with declined cards, is paid once, and each gets its own card's result", async () => {
     for (let round = 0; round < 4; round++) {
       const { url, subscription } = await checkout(api)
-      // Whose cards are declined come first, so that some of them are tried.
+      // Buyers with declined cards come first, so that some of them are tried.
       const cards = ["pm_test_do_not_honor", "pm_test_expired_card", "pm_test_success", "pm_test_visa"]
       const methods = Array.from({ length: 20 }, (_, n) => cards[2 * Math.floor(n / 10) + (n % 2)]!)
       const answers = await Promise.all(methods.map((method) => pay(url, method)))
       const { completed = 0, card_declined = 0, ...others } = tally(answers)
       expect([completed, Object.keys(others)]).toEqual([1, ["checkout_session_not_open"]])
-      // Only who was tried was declined, and only good cards pay.
+      // Only tried cards were declined, and only good cards pay.
       expect(methods[answers.findIndex(({ status }) => status === 200)]).toMatch(/success|visa/)
       for (const [n, answer] of answers.entries())
         if (answer.status === 402) expect(`pm_test_${answer.body.error.failure_code}`).toBe(methods[n])
@@ -175,7 +175,7 @@ describe("one session", () => {
     await expectWhole(database)
   })
 
-  it("that is sent ten times with one number is paid once, and all ten are told the same", async () => {
+  it("that is sent ten times with one number is paid once, and all ten get the same answer", async () => {
     for (let round = 0; round < 3; round++) {
       const { id, url, subscription } = await checkout(api)
       const submission = hidden(await open(url), "submission")
@@ -190,7 +190,7 @@ describe("one session", () => {
     await expectWhole(database)
   })
 
-  it("that is sent ten times with one number by a card that is declined is tried once", async () => {
+  it("that is sent ten times with one number and a declined card is tried once", async () => {
     const { url, subscription } = await checkout(api)
     const answers = await times(10, () => pay(url, "pm_test_do_not_honor", { submission: "one form" }))
     expect(tally(answers)).toEqual({ card_declined: 10 })
@@ -200,7 +200,7 @@ describe("one session", () => {
     await expectWhole(database)
   })
 
-  it("of nobody known that ten buyers submit at once makes one customer and one subscription", async () => {
+  it("without a customer that ten buyers submit at the same time makes one customer and one subscription", async () => {
     const plan = await createPlan(api)
     for (let round = 0; round < 3; round++) {
       const { id, url } = await createSession(api, { plan })
@@ -219,7 +219,7 @@ describe("one session", () => {
     await expectWhole(database)
   })
 
-  it("of nobody known that is declined first is paid by one customer all the same", async () => {
+  it("without a customer that is declined first is paid by one customer", async () => {
     const plan = await createPlan(api)
     const { id, url } = await createSession(api, { plan })
     const answers = await times(12, (n) =>
@@ -236,8 +236,8 @@ describe("one session", () => {
   })
 })
 
-describe("sessions of different buyers that are submitted at once", () => {
-  it("are claimed together, and answered each for itself", async () => {
+describe("sessions of different buyers submitted at the same time", () => {
+  it("are claimed together, and each gets its own answer", async () => {
     const plan = await createPlan(api)
     const over = await createSession(api, { plan })
     data(await api.post(`/checkout-sessions/${over.id}/expire`))
@@ -271,27 +271,31 @@ describe("sessions of different buyers that are submitted at once", () => {
   })
 
   it.each(["customer", "subscription", "other session's subscription", "overdue subscription"] as const)(
-    "do not wait for one whose %s somebody holds",
+    "do not wait for one whose %s is locked",
     async (what) => {
       const others = await times(4, () => checkout(api, { plan: { trial_days: 7 } }))
       const clock = await createClock(api, START)
       const customer = await createCustomer(api, { test_clock: clock })
-      const owing = { customer, plan: await createPlan(api), payment_method: "pm_test_success_then_insufficient_funds" }
-      const overdue = data(await api.post("/subscriptions", owing), 201).id
+      const overduePlan = {
+        customer,
+        plan: await createPlan(api),
+        payment_method: "pm_test_success_then_insufficient_funds",
+      }
+      const overdue = data(await api.post("/subscriptions", overduePlan), 201).id
       await advance(api, clock, "2026-03-01T16:00:00Z")
-      // A trial is complete once it is submitted: the other session is closed, and what is overdue is tried with its method.
+      // A trial completes on submission: the other session is closed, and the overdue bill is tried with its method.
       const wanted = { customer, plan: await createPlan(api, { trial_days: 7 }) }
-      const [held, other] = [await createSession(api, wanted), await createSession(api, wanted)]
+      const [locked, other] = [await createSession(api, wanted), await createSession(api, wanted)]
       const row = {
         customer: ["customer", customer],
-        subscription: ["subscription", held.subscription],
+        subscription: ["subscription", locked.subscription],
         "other session's subscription": ["subscription", other.subscription],
         "overdue subscription": ["subscription", overdue],
       } as const
       const [table, id] = row[what]
       const { release } = await hold(database, (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`)
       let waits = true
-      const waiting = pay(held.url, "pm_test_success").finally(() => {
+      const waiting = pay(locked.url, "pm_test_success").finally(() => {
         waits = false
       })
       const free = await Promise.all(others.map(({ url }) => pay(url, "pm_test_success")))
@@ -305,7 +309,7 @@ describe("sessions of different buyers that are submitted at once", () => {
     },
   )
 
-  it("are all answered, however many of them one buyer sends", async () => {
+  it("are all answered, however many one buyer sends", async () => {
     const [busy, ...others] = await times(5, () => checkout(api))
     const [refusals, free] = await Promise.all([
       times(20, () => pay(busy!.url, "pm_none")),
@@ -324,7 +328,7 @@ describe("several sessions of one customer and plan", () => {
     return [first, ...more] as ReadonlyArray<Pick<Checkout, "id" | "url" | "subscription">>
   }
 
-  it("that are paid at once subscribe the customer once: the others are closed by the one that is paid", async () => {
+  it("that are paid at the same time subscribe the customer once: the paid one closes the others", async () => {
     for (let round = 0; round < 5; round++) {
       const all = await siblings(2)
       const answers = await times(8, (n) => pay(all[n % 2]!.url, "pm_test_success"))
@@ -346,7 +350,7 @@ describe("several sessions of one customer and plan", () => {
     await expectWhole(database)
   })
 
-  it("of which one is expired by request meanwhile are paid once, or by none of those that are left", async () => {
+  it("are paid once or not at all if one of them expires by request meanwhile", async () => {
     for (let round = 0; round < 5; round++) {
       const all = await siblings(3)
       const [answers, gone] = await Promise.all([
@@ -360,7 +364,7 @@ describe("several sessions of one customer and plan", () => {
         database,
         all.map((one) => one.subscription),
       )
-      // What was at the rail as its session was expired is owed back, and another one may be paid after it.
+      // A payment at the rail when its session expired is owed back. Another session may be paid after it.
       expect(money).toMatchObject({ paid: completed, pending: 0, owed: 0, refunds: 0 - PRICE * money.refundable })
       expect(completed).toBe(1)
       expect(money.taken).toBe(completed + money.refundable)
@@ -373,7 +377,7 @@ describe("several sessions of one customer and plan", () => {
 })
 
 describe("a session that is submitted", () => {
-  /** Whoever wins: paid and completed, or closed with nothing paid, or closed and owed back. */
+  /** The possible results: paid and completed, or closed with nothing paid, or closed and owed back. */
   const expectEither = async ({ id, subscription }: Checkout, answers: ReadonlyArray<Answer>) => {
     expectCodes(answers, ["checkout_session_not_open", "test_clock_advancing"])
     const { status } = await sessionOf(id)
@@ -395,7 +399,7 @@ describe("a session that is submitted", () => {
     return isPaid ? "paid" : money.refundable === 1 ? "owed back" : "unpaid"
   }
 
-  it("and expired by request at once is one of them, and what was on its way is owed back", async () => {
+  it("and expired by request at the same time ends in one state, and a payment on its way is owed back", async () => {
     for (let round = 0; round < 10; round++) {
       const made = await checkout(api)
       const [answers, expired] = await Promise.all([
@@ -409,7 +413,7 @@ describe("a session that is submitted", () => {
     await expectWhole(database)
   })
 
-  it("and expires by the clock at once is one of them", async () => {
+  it("and expires by the clock at the same time ends in one state", async () => {
     await times(6, async (n) => {
       const made = await checkout(api, { session: { expires_in_minutes: 30 } })
       const [answers] = await Promise.all([
@@ -447,7 +451,7 @@ describe("a session that is submitted", () => {
     await expectWhole(database)
   })
 
-  it("while the merchant changes its quantity charges what the buyer was shown, or nothing", async () => {
+  it("while the merchant changes its quantity charges the amount that the buyer saw, or nothing", async () => {
     for (let round = 0; round < 8; round++) {
       const { url, subscription } = await checkout(api)
       const [answers, patched] = await Promise.all([
@@ -467,7 +471,7 @@ describe("a session that is submitted", () => {
     await expectWhole(database)
   })
 
-  it("while its plan is archived is completed, and of new ones either is made or refused", async () => {
+  it("while its plan is archived is completed; a new session is made or refused", async () => {
     for (let round = 0; round < 4; round++) {
       const { url, plan, subscription, customer } = await checkout(api)
       const other = await createSession(api, { plan })
@@ -499,7 +503,7 @@ describe("a session that is submitted", () => {
 })
 
 describe("while a payment is at the rail", () => {
-  /** Taken and owed back: by the charge, and by the books. */
+  /** Expects the payment to be taken and owed back, by the charge and by the books. */
   const expectOwedBack = async (subscription: string) => {
     const [charge] = await api.all(`/charges?subscription=${subscription}`)
     expect([charge.status, charge.refund_due]).toEqual(["succeeded", true])
@@ -515,7 +519,7 @@ describe("while a payment is at the rail", () => {
     return charge.id as string
   }
 
-  it("the session is expired by request: what was paid is owed back, and the buyer is told", async () => {
+  it("the session is expired by request: the payment is owed back, and the buyer sees it", async () => {
     const { id, url, subscription } = await checkout(api)
     const [answer, expired] = await meanwhile(
       () => pay(url, AT_RAIL),
@@ -534,7 +538,7 @@ describe("while a payment is at the rail", () => {
     await expectWhole(database)
   })
 
-  it("the merchant cancels the subscription: what was paid is owed back", async () => {
+  it("the merchant cancels the subscription: the payment is owed back", async () => {
     const { id, url, subscription } = await checkout(api)
     const [answer, cancelled] = await meanwhile(
       () => pay(url, AT_RAIL),
@@ -547,7 +551,7 @@ describe("while a payment is at the rail", () => {
     await expectWhole(database)
   })
 
-  it("an overdue subscription is cancelled: what the link took is owed back", async () => {
+  it("an overdue subscription is cancelled: the link's payment is owed back", async () => {
     const { all } = await overdues(1)
     const [{ id, link }] = all as [(typeof all)[0]]
     const [answer, cancelled] = await meanwhile(
@@ -562,7 +566,7 @@ describe("while a payment is at the rail", () => {
     await expectWhole(database)
   })
 
-  it("the quantity is changed: the next period has it, this one costs what was shown", async () => {
+  it("the quantity is changed: the next period has it, this one keeps the shown price", async () => {
     const { clock, url, subscription } = await checkout(api)
     const [answer, patched] = await meanwhile(
       () => pay(url, AT_RAIL, { amount: PRICE }),
@@ -578,12 +582,12 @@ describe("while a payment is at the rail", () => {
     await expectWhole(database)
   })
 
-  it("its link's new default method waits, and is not charged where the payment succeeds", async () => {
+  it("its link's new default method waits, and is not charged if the payment succeeds", async () => {
     const { all } = await overdues(2)
     for (const [n, { customer, id, link }] of all.entries()) {
       const [answer, patched] = await meanwhile(
         () => pay(link, n === 0 ? AT_RAIL : DECLINED_AT_RAIL),
-        // Its answer waits for nothing: what is under way decides.
+        // Its answer does not wait: the payment in progress decides.
         () => api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_mastercard" }),
       )
       expect(data(patched).default_payment_method.id).toBe("pm_test_mastercard")
@@ -595,12 +599,12 @@ describe("while a payment is at the rail", () => {
     await expectWhole(database)
   })
 
-  it("others who submit any session of the customer and plan wait, and learn what was paid", async () => {
+  it("other submissions for the same customer and plan wait, and get the payment's result", async () => {
     const { id, url, customer, plan, subscription } = await checkout(api)
     const other = await createSession(api, { customer, plan })
     const [answer, others] = await meanwhile(
       () => pay(url, AT_RAIL),
-      // They have not been answered when the rail answers.
+      // They have no answer yet when the rail answers.
       async () => [pay(url, "pm_test_visa"), pay(other.url, "pm_test_visa"), comeBack(url)] as const,
     )
     expect(data(answer).status).toBe("completed")
@@ -613,7 +617,7 @@ describe("while a payment is at the rail", () => {
     await expectWhole(database)
   })
 
-  it("of a manual retry, the link waits: it takes nothing where that pays, and pays where that is declined", async () => {
+  it("by a manual retry, the link waits: it charges nothing if that pays, and pays if that is declined", async () => {
     const { all } = await overdues(2)
     for (const [n, { customer, id, link }] of all.entries()) {
       const { latest_charge } = await subscriptionOf(id)
@@ -635,7 +639,7 @@ describe("while a payment is at the rail", () => {
     await expectWhole(database)
   })
 
-  it("of a link, the merchant can neither forgive nor retry: a bill is paid or forgiven, never both", async () => {
+  it("by a link, the merchant can neither forgive nor retry: a bill is paid or forgiven, never both", async () => {
     const { all } = await overdues(1, { plan: { retry_logic: { max_attempts: 0 } } })
     const [{ id, link }] = all as [(typeof all)[0]]
     const { latest_charge, status } = await subscriptionOf(id)
@@ -654,7 +658,7 @@ describe("while a payment is at the rail", () => {
     await expectRecoveredOnce(id)
     await expectWhole(database)
   })
-  it("its payment method is removed: the session is completed, and the method stays gone", async () => {
+  it("its payment method is removed: the session is completed, and the method stays removed", async () => {
     const { customer, id, url, subscription } = await checkout(api)
     const [answer, removed] = await meanwhile(
       () => pay(url, AT_RAIL),
@@ -668,7 +672,7 @@ describe("while a payment is at the rail", () => {
     await expectWhole(database)
   })
 
-  it("the payment method of a link is removed: the bill is paid, and the method stays gone", async () => {
+  it("the link's payment method is removed: the bill is paid, and the method stays removed", async () => {
     const { all } = await overdues(1)
     const [{ customer, id, link }] = all as [(typeof all)[0]]
     const [answer, removed] = await meanwhile(
@@ -682,7 +686,7 @@ describe("while a payment is at the rail", () => {
   })
 })
 
-describe("a payment that is pending", () => {
+describe("a pending payment", () => {
   it("settles while its session is expired: completed, or owed back", async () => {
     for (let round = 0; round < 6; round++) {
       const { clock, id, url, subscription } = await checkout(api)
@@ -693,7 +697,7 @@ describe("a payment that is pending", () => {
       ])
       if (round % 2 === 1) await advance(api, clock, "2026-01-31T11:00:00Z")
       const { status } = await sessionOf(id)
-      // Either it was expired first, or the clock was on its way or had been.
+      // Either it was expired first, or the clock was moving or had moved.
       if (expired.status === 200) expect(status).toBe("expired")
       else {
         expect(["test_clock_advancing", "checkout_session_not_open"]).toContain(refusal(expired)[1])
@@ -711,7 +715,7 @@ describe("a payment that is pending", () => {
     }
     await expectWhole(database)
   })
-  it("is completed though its method is removed before it settles, and the method stays gone", async () => {
+  it("is completed though its method is removed before it settles, and the method stays removed", async () => {
     const { clock, customer, id, url, subscription } = await checkout(api)
     expect(data(await pay(url, "pm_test_bank_account")).status).toBe("pending")
     data(await api.delete(`/customers/${customer}/payment-methods/pm_test_bank_account`))
@@ -724,7 +728,7 @@ describe("a payment that is pending", () => {
     await expectWhole(database)
   })
 
-  it("of a card that is removed while it pays is made once, and nobody has the card after it was removed", async () => {
+  it("of a card that is removed during payment is made once, and the customer does not keep the card", async () => {
     for (let round = 0; round < 8; round++) {
       const { customer, url, id, subscription } = await checkout(api)
       data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" }))
@@ -736,7 +740,7 @@ describe("a payment that is pending", () => {
       expect(removed.status).toBe(200)
       expect(tally(answers)).toEqual({ completed: 1, checkout_session_not_open: 1 })
       expect((await sessionOf(id)).status).toBe("completed")
-      // Removed before it was named, it was attached again by being named.
+      // It was removed before it was named, and naming it attached it again.
       const methods = data(await api.get(`/customers/${customer}/payment-methods`)).map((one: { id: string }) => one.id)
       const { payment_method } = await subscriptionOf(subscription)
       expect(methods).toEqual(payment_method === null ? [] : ["pm_test_visa"])
@@ -746,10 +750,10 @@ describe("a payment that is pending", () => {
   })
 })
 
-describe("the payment link of an overdue subscription against", () => {
+describe("the payment link of an overdue subscription races with", () => {
   const CLOSED = ["payment_link_closed", "charge_in_progress", "test_clock_advancing"]
 
-  it("another link of it, each submitted five times, is paid once", async () => {
+  it("another link of it, each submitted five times: it is paid once", async () => {
     const { all } = await overdues(4)
     for (const { customer, id, link } of all) {
       const other = await nudge(api, customer, id)
@@ -761,7 +765,7 @@ describe("the payment link of an overdue subscription against", () => {
     await expectWhole(database)
   })
 
-  it("manual retries is paid once", async () => {
+  it("manual retries: it is paid once", async () => {
     const { all } = await overdues(5)
     for (const [n, { id, link }] of all.entries()) {
       const { latest_charge } = await subscriptionOf(id)
@@ -780,9 +784,9 @@ describe("the payment link of an overdue subscription against", () => {
     await expectWhole(database)
   })
 
-  it("the automatic retry of the clock is paid once", async () => {
+  it("the clock's automatic retry: it is paid once", async () => {
     const { clock, all } = await overdues(6)
-    // What the schedule tries would be paid as well.
+    // The scheduled retry would succeed too.
     for (const { id } of all.slice(0, 3))
       data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_succeeds_on_attempt_3" }))
     const [answers] = await Promise.all([
@@ -801,7 +805,7 @@ describe("the payment link of an overdue subscription against", () => {
     await expectWhole(database)
   })
 
-  it("a new default payment method is paid once", async () => {
+  it("a new default payment method: it is paid once", async () => {
     const { all } = await overdues(6)
     for (const [n, { customer, id, link }] of all.entries()) {
       const [answers, patched] = await Promise.all([
@@ -816,7 +820,7 @@ describe("the payment link of an overdue subscription against", () => {
     await expectWhole(database)
   })
 
-  it("cancelling is paid and then cancelled, or written off, or owed back", async () => {
+  it("a cancellation: it is paid and then cancelled, or written off, or owed back", async () => {
     const { all } = await overdues(6)
     for (const [n, { id, link }] of all.entries()) {
       const [answers, cancelled] = await Promise.all([
@@ -829,7 +833,7 @@ describe("the payment link of an overdue subscription against", () => {
       expect(money).toMatchObject({ pending: 0, owed: 0, sent: 1, refunds: 0 - PRICE * money.refundable })
       expect(money.taken).toBe(money.paid + money.refundable)
       expect(money.taken).toBeLessThanOrEqual(2)
-      // Whoever's payment went through is told so; whose came too late, that it is owed back.
+      // A payment that succeeded is confirmed to its buyer. A late one is reported as owed back.
       expect(codes.paid ?? 0).toBe(money.paid - 1)
       const isOwedBack = ({ body }: Answer) => body.error?.message.includes("and is owed back") === true
       expect(answers.filter(isOwedBack).length > 0).toBe(money.refundable === 1)
@@ -839,7 +843,7 @@ describe("the payment link of an overdue subscription against", () => {
     await expectWhole(database)
   })
 
-  it("forgiveness of what escalation paused is one of them: a bill is paid or forgiven, never both", async () => {
+  it("forgiveness of a bill paused by escalation: it is paid or forgiven, never both", async () => {
     const { all } = await overdues(5, {
       plan: { retry_logic: { max_attempts: 0, escalation_on_failure: "pause_service" } },
     })
@@ -856,7 +860,7 @@ describe("the payment link of an overdue subscription against", () => {
       expect(written).toBeGreaterThan(0)
       const { status } = await subscriptionOf(id)
       if (resumed.status === 200) {
-        // Forgiven: the new period is charged with its own method, which is declined; the link may have paid that.
+        // If forgiven, the new period's charge with its own method is declined. The link may have paid that charge.
         expect(["past_due", "paused", "active"]).toContain(status)
         expect(status === "active").toBe(paidHere === 1)
       } else {
@@ -876,7 +880,7 @@ describe("the payment link of an overdue subscription against", () => {
     await expectWhole(database)
   })
 
-  it("cancellation for non-payment by the clock is one of them", async () => {
+  it("the clock's cancellation for non-payment: one of them happens", async () => {
     const { clock, all } = await overdues(6, {
       plan: { retry_logic: { max_attempts: 0, cancel_after_days_unpaid: 2 } },
     })
@@ -895,7 +899,7 @@ describe("the payment link of an overdue subscription against", () => {
     await expectWhole(database)
   })
 
-  it("the completion of a checkout of the same customer pays both bills once each", async () => {
+  it("the completion of a checkout of the same customer: both bills are paid once each", async () => {
     const { all } = await overdues(5)
     for (const [n, { customer, id, link }] of all.entries()) {
       const { url, subscription } = await createSession(api, { customer, plan: await createPlan(api) })
@@ -913,7 +917,7 @@ describe("the payment link of an overdue subscription against", () => {
 })
 
 describe("saving payment methods", () => {
-  it("by several sessions at once completes all of them, and sets the default once", async () => {
+  it("by several sessions at the same time completes all of them, and sets the default once", async () => {
     for (let round = 0; round < 4; round++) {
       const customer = await createCustomer(api)
       const sessions = await times(4, () => createSession(api, { customer, mode: "setup" }))
@@ -923,13 +927,13 @@ describe("saving payment methods", () => {
       const { default_payment_method } = data(await api.get(`/customers/${customer}`))
       const saved = data(await api.get(`/customers/${customer}/payment-methods`)).map((one: { id: string }) => one.id)
       expect(saved.toSorted()).toEqual(methods.toSorted())
-      // The first of them to come is the default; the others leave it.
+      // The first of them becomes the default. The others do not change it.
       expect(default_payment_method.id).toBe(saved.at(-1))
     }
     await expectWhole(database)
   })
 
-  it("by one session ten times at once completes it for one of them", async () => {
+  it("by one session ten times at the same time completes it once", async () => {
     const customer = await createCustomer(api)
     const { id, url } = await createSession(api, { customer, mode: "setup" })
     const answers = await times(10, () => pay(url, "pm_test_visa"))
@@ -939,7 +943,7 @@ describe("saving payment methods", () => {
   })
 })
 
-/** Numbers that look random, the same ones in each run (mulberry32). */
+/** Deterministic pseudo-random numbers, the same in each run (mulberry32). */
 const seeded = (seed: number) => {
   let state = seed
   return (below: number): number => {
@@ -950,7 +954,7 @@ const seeded = (seed: number) => {
   }
 }
 
-describe("everything at once", () => {
+describe("all of it at the same time", () => {
   const CUSTOMERS = 10
   const CODES = new Set([
     "completed",
@@ -966,7 +970,7 @@ describe("everything at once", () => {
     "resource_missing",
   ])
 
-  it("over ten customers leaves every bill paid once at most, and every book in order", async () => {
+  it("over ten customers leaves each bill paid at most once, and all books in order", async () => {
     const draw = seeded(20261122)
     const pick = <T>(all: ReadonlyArray<T>): T => all[draw(all.length)]!
     const { clock, all } = await overdues(CUSTOMERS)
@@ -985,14 +989,14 @@ describe("everything at once", () => {
           ? createSession(api, { customer: all[n >> 1]!.customer, mode: "setup" })
           : createSession(api, { customer: all[n >> 1]!.customer, plan: plans[draw(2)] }),
       )
-      const known = new Map(all.map(({ id }) => [id, ""]))
-      for (const { id } of all) known.set(id, (await subscriptionOf(id)).latest_charge)
+      const names = new Map(all.map(({ id }) => [id, ""]))
+      for (const { id } of all) names.set(id, (await subscriptionOf(id)).latest_charge)
       const verbs: ReadonlyArray<() => Promise<Answer>> = [
         () => pay(pick(sessions).url, pick(methods)),
         () => pay(pick(sessions).url, pick(methods)),
         () => pay(pick(all).link, pick(methods), { amount: PRICE }),
         () => api.post(`/checkout-sessions/${pick(sessions).id}/expire`),
-        () => api.post(`/charges/${known.get(pick(all).id)}/retry`, { payment_method: pick(methods) }),
+        () => api.post(`/charges/${names.get(pick(all).id)}/retry`, { payment_method: pick(methods) }),
         () =>
           api.patch(`/customers/${pick(all).customer}`, {
             default_payment_method: pick(["pm_test_verve", ...methods]),
@@ -1019,7 +1023,7 @@ describe("everything at once", () => {
       if (round === 3) await advance(api, clock, "2025-02-02T12:00:00Z")
     }
     expect(Object.keys(seen).length).toBeGreaterThan(5)
-    // Every session that was completed was paid once; every other one not at all, or it is owed back.
+    // Each completed session was paid once. Each other session was not paid, or its payment is owed back.
     for (const { customer, id } of all) {
       const sessions = await api.all(`/checkout-sessions?customer=${customer}`)
       for (const { status, mode, subscription } of sessions) {
@@ -1038,7 +1042,7 @@ describe("everything at once", () => {
 })
 
 describe("browsers", () => {
-  it("that send one form twice at once both go on to the merchant, and pay once", async () => {
+  it("that send one form twice at the same time both continue to the merchant, and pay once", async () => {
     for (let round = 0; round < 4; round++) {
       const { id, url, subscription } = await checkout(api)
       const submission = hidden(await open(url), "submission")

@@ -1,4 +1,4 @@
-/** Which of a customer's payment methods pages offer, and which one is ticked, after payments that were declined (decisions F5, P5). */
+/** Tests which payment methods pages offer and preselect after declined payments (decisions F5, P5). */
 import { describe, expect, it } from "vitest"
 import {
   checkout,
@@ -24,23 +24,23 @@ const { buyers } = useShop(instance)
 const CARD = { card_number: "4084 0800 0000 0051", card_expiry: "12/34", card_cvc: "123" } as const
 const HONOR = "pm_test_do_not_honor"
 const VISA = "pm_test_visa"
-/** Another way to pay, ticked. */
+/** Another way to pay, preselected. */
 const OTHER = " ticked"
 
-/** The ways to pay that a page lets choose from, in order; "" is another one. */
+/** The ways to pay that a page offers, in order. "" is another way. */
 const choicesOf = (shown: Shown): ReadonlyArray<string> =>
   [...markup(shown).matchAll(/<input type="radio"[^>]*? value="([^"]*)"( checked)?/g)].map(
     ([, value, ticked]) => `${value}${ticked === undefined ? "" : " ticked"}`,
   )
 
-/** Attaches methods to a customer; the last one is the default. */
+/** Attaches methods to a customer. The last one is the default. */
 const attach = async (customer: string, ...methods: ReadonlyArray<string>) => {
   for (const default_payment_method of methods)
     data(await api.patch(`/customers/${customer}`, { default_payment_method }))
 }
 
 describe("a checkout", () => {
-  it("does not offer a card that was just declined, whether it was typed or chosen", async () => {
+  it("does not offer a card that was just declined, typed or chosen", async () => {
     const { url, customer } = await checkout(api)
     await attach(customer, HONOR, VISA)
     expect(choicesOf(await open(url))).toEqual([VISA, HONOR, OTHER])
@@ -48,19 +48,19 @@ describe("a checkout", () => {
     expect([typed.status, choicesOf(typed)]).toEqual([402, [VISA, HONOR, OTHER]])
     const chosen = await submitForm(url, { payment_method: HONOR })
     expect([chosen.status, choicesOf(chosen)]).toEqual([402, [VISA, OTHER]])
-    // Reloading the page, coming back to it, and another session of the customer say the same.
+    // A reload, a return to the page, and another session of the customer show the same.
     const { url: another } = await createSession(api, { customer, plan: await createPlan(api) })
     for (const address of [url, `${url}/return`, another]) expect(choicesOf(await open(address))).toEqual([VISA, OTHER])
   })
 
-  it("asks for a card where the only method was declined", async () => {
+  it("asks for a card if the only method was declined", async () => {
     const { url } = await checkout(api)
     const shown = await submitForm(url, CARD)
     expect([shown.status, choicesOf(shown)]).toEqual([402, []])
     expect(markup(shown)).toContain("<legend>Card</legend>")
   })
 
-  it("keeps the method ticked that was chosen and not tried", async () => {
+  it("keeps the chosen method preselected if it was not tried", async () => {
     const { url, customer } = await checkout(api)
     await attach(customer, VISA)
     const shown = await submitForm(url, { payment_method: VISA, amount: "1" })
@@ -69,7 +69,7 @@ describe("a checkout", () => {
 })
 
 describe("a payment link", () => {
-  it("ticks another way to pay where its bill was declined with a saved method, and says when that was", async () => {
+  it("preselects another way to pay if a saved method was declined for its bill, and shows the date", async () => {
     const { link, customer } = await overdue(api)
     const [{ id }] = data(await api.get(`/customers/${customer}/payment-methods`))
     const shown = await open(link)
@@ -79,7 +79,7 @@ describe("a payment link", () => {
     expect([again.status, choicesOf(again)]).toEqual([402, []])
   })
 
-  it("offers a method that was declined on it again a day later, and says when it was declined", async () => {
+  it("offers a method a day after it was declined, and shows the date of the decline", async () => {
     const { link, clock, customer } = await overdue(api)
     expect((await pay(link, HONOR)).status).toBe(402)
     const choicesAt = async (at: string) => {
@@ -102,7 +102,7 @@ describe("a payment link", () => {
     expect(choicesOf(await open(link))).toEqual([])
   })
 
-  it("offers what asks for a code, which it is there to ask for", async () => {
+  it("offers a method that asks for a code", async () => {
     const { link } = await overdue(api, "authentication_required")
     expect(choicesOf(await open(link))).toEqual(["pm_test_success_then_authentication_required", OTHER])
   })

@@ -1,4 +1,4 @@
-/** Checkout sessions by the API (decisions G1 to G6, G9): what a merchant asks for, and what it is told. */
+/** Tests checkout sessions by the API (decisions G1 to G6, G9): requests, responses and events. */
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createKey } from "../../src/security/key/apiKeys.ts"
@@ -34,7 +34,7 @@ const keyed = async (type: "publishable" | "restricted", may: { scopes?: Scopes 
 }
 
 describe("a session", () => {
-  it("of a customer comes with the subscription that waits for it", async () => {
+  it("of a customer includes the subscription that waits for it", async () => {
     const { clock, customer, plan, id, url, subscription } = await checkout(api, {
       session: { quantity: 2, expires_in_minutes: 30, metadata: { order: "1" } },
     })
@@ -65,12 +65,12 @@ describe("a session", () => {
       next_charge_at: null,
     })
     expect(await timeline(api, [id, subscription])).toEqual(["2026-01-31T09:00 subscription.created incomplete"])
-    // Nothing is charged while nobody pays, and nothing is owed.
+    // Nothing is charged before the buyer pays, and nothing is due.
     await advance(api, clock, "2026-01-31T09:29:59Z")
     expect(await charges(api, subscription)).toEqual([])
   })
 
-  it("without a customer makes none before the buyer submits the page", async () => {
+  it("without a customer creates none before the buyer submits the page", async () => {
     const plan = await createPlan(api)
     const before = Date.now()
     const session = await createSession(api, { plan })
@@ -89,7 +89,7 @@ describe("a session", () => {
     })
   })
 
-  it("to save a payment method has no plan", async () => {
+  it("for saving a payment method has no plan", async () => {
     const customer = await createCustomer(api)
     for (const whose of [{}, { customer }]) {
       expect(await createSession(api, { mode: "setup", ...whose })).toMatchObject({
@@ -103,7 +103,7 @@ describe("a session", () => {
   })
 
   it.each(["http://localhost:3000/a", "http://127.0.0.1/a", "http://[::1]:8080/a"])(
-    "leads to %s in the sandbox only",
+    "redirects to %s in the sandbox only",
     async (success_url) => {
       const fields = { mode: "setup", ...URLS, success_url }
       expect(data(await api.post("/checkout-sessions", fields), 201).success_url).toBe(success_url)
@@ -112,7 +112,7 @@ describe("a session", () => {
   )
 })
 
-describe("creation is refused", () => {
+describe("creation of a session is refused", () => {
   const LONG = `https://shop.example/${"a".repeat(2048)}`
   const BAD_URLS: ReadonlyArray<string> = [
     "http://shop.example/a",
@@ -167,7 +167,7 @@ describe("creation is refused", () => {
     expect(refusal(await api.post("/checkout-sessions", body))).toEqual(expected)
   })
 
-  it("takes addresses and lives at their limits", async () => {
+  it("accepts addresses and lifetimes at their limits", async () => {
     const success_url = `https://shop.example/${"a".repeat(2048 - "https://shop.example/".length)}`
     for (const expires_in_minutes of [30, 1440]) {
       const { created_at, expires_at } = await createSession(api, { mode: "setup", success_url, expires_in_minutes })
@@ -175,7 +175,7 @@ describe("creation is refused", () => {
     }
   })
 
-  it("of plans and customers that are not there, archived plans, and too much", async () => {
+  it("for unknown plans and customers, archived plans, and too large amounts", async () => {
     const create = (fields: object) => api.post("/checkout-sessions", { mode: "subscription", ...URLS, ...fields })
     const plan = await createPlan(api)
     expect(refusal(await create({ plan: "pln_none" }))).toEqual([400, "resource_missing", "plan"])
@@ -199,7 +199,7 @@ describe("creation is refused", () => {
 })
 
 describe("sessions are found", () => {
-  it("one by one, in lists with filters and cursors, and with what is expanded", async () => {
+  it("one by one, in lists with filters and cursors, and with expanded objects", async () => {
     const { id, customer, plan, subscription, url } = await checkout(api)
     const [second, third] = [
       await createSession(api, { customer, mode: "setup" }),
@@ -235,7 +235,7 @@ describe("sessions are found", () => {
     expect(refusal(await api.get(`/checkout-sessions/${id}?expand[]=charge`))[1]).toBe("parameter_invalid")
   })
 
-  it("by their own account and environment only, and by keys that may", async () => {
+  it("only by their own account and environment, and only by keys with the scope", async () => {
     const { id } = await checkout(api)
     for (const other of [stranger, live]) {
       expect(refusal(await other.get(`/checkout-sessions/${id}`))).toEqual([404, "resource_missing", null])
@@ -260,7 +260,7 @@ describe("sessions are found", () => {
   })
 })
 
-describe("a request that is repeated", () => {
+describe("a repeated request", () => {
   it("gets the same session with the same address, and one subscription", async () => {
     const [customer, plan] = [await createCustomer(api), await createPlan(api)]
     const body = { mode: "subscription", customer, plan, ...URLS }
@@ -285,7 +285,7 @@ describe("a request that is repeated", () => {
 })
 
 describe("metering (decision K1)", () => {
-  it("counts live creation and expiry, and nothing that buyers do", async () => {
+  it("counts creation and expiry in live, and no buyer's action", async () => {
     const made = await database.run(() => createAccount({ businessName: "Metered", liveAccess: "approved" }))
     const merchant = createApi(server().origin, made.keys.sk_live!, "live")
     const used = async () => data(await merchant.get("/usage")).write_requests.used
@@ -311,7 +311,7 @@ describe("metering (decision K1)", () => {
 })
 
 describe("expiry", () => {
-  it("by request cancels the subscription that waits, and is told of exactly", async () => {
+  it("by request cancels the subscription that waits, and emits the exact events", async () => {
     const { id, subscription, url } = await checkout(api)
     const answer = data(await expire(id))
     expect(answer).toEqual({ ...(await sessionOf(id)), status: "expired", url })
@@ -332,7 +332,7 @@ describe("expiry", () => {
     expect(await charges(api, subscription)).toEqual([])
   })
 
-  it("of a completed session is refused, and says what became of it", async () => {
+  it("of a completed session is refused, and says what the session led to", async () => {
     const { id, url } = await checkout(api)
     data(await pay(url, "pm_test_success"))
     const refused = await expire(id)
@@ -340,7 +340,7 @@ describe("expiry", () => {
     expect(refused.body.error.message).toBe("The checkout session was completed at 2026-01-31T09:00:00.000Z.")
   })
 
-  it("by time comes at expires_at, not before, and not to what is completed", async () => {
+  it("by time happens at expires_at, not before, and not to completed sessions", async () => {
     const [first, early, late] = await Promise.all([
       checkout(api, { session: { expires_in_minutes: 45 } }),
       checkout(api, { session: { expires_in_minutes: 45 } }),
@@ -365,7 +365,7 @@ describe("expiry", () => {
     expect(refusal(await pay(first.url, "pm_test_success"))[1]).toBe("checkout_session_not_open")
   })
 
-  it("comes after what a rail knows at the same instant, and after what is due on subscriptions", async () => {
+  it("comes after a rail's answer at the same instant, and after timers of subscriptions", async () => {
     const plan = { billing_cycle: "daily" }
     const { clock, customer, id, url, subscription } = await checkout(api, {
       session: { expires_in_minutes: 60 },
@@ -391,7 +391,7 @@ describe("expiry", () => {
       "2026-01-31T10:00 checkout_session.completed completed",
       "2026-02-01T09:00 charge.succeeded succeeded",
       "2026-02-01T09:00 subscription.renewed active",
-      // What was paid by the bank renews too, and waits for the bank again.
+      // The bank pays the renewal too, and the renewal waits for the bank again.
       "2026-02-01T09:00 subscription.cancelled cancelled",
       "2026-02-01T09:00 checkout_session.expired expired",
     ])
@@ -399,7 +399,7 @@ describe("expiry", () => {
 })
 
 describe("the terms of a session", () => {
-  it("are those of its creation, whatever becomes of the plan", async () => {
+  it("are those at its creation, and later changes of the plan do not affect them", async () => {
     const plan = await createPlan(api, { amount: 400_000, trial_days: 7 })
     const clock = await createClock(api, START)
     const customer = await createCustomer(api, { test_clock: clock })
@@ -429,7 +429,7 @@ describe("the terms of a session", () => {
 })
 
 describe("a merchant who changes the subscription that waits", () => {
-  it("cancels it, and the session with it", async () => {
+  it("cancels it together with the session", async () => {
     const { id, url, subscription } = await checkout(api)
     data(await api.post(`/subscriptions/${subscription}/cancel`, { reason: "customer_request" }))
     expect(await timeline(api, [id, subscription])).toEqual([
@@ -441,7 +441,7 @@ describe("a merchant who changes the subscription that waits", () => {
     expect(refusal(await pay(url, "pm_test_success"))).toEqual([422, "checkout_session_not_open", null])
   })
 
-  it("changes its quantity: the buyer who was shown another amount is asked again", async () => {
+  it("changes its quantity: a buyer who saw another amount must confirm again", async () => {
     const { url, subscription } = await checkout(api, { session: { quantity: 2 } })
     data(await api.patch(`/subscriptions/${subscription}`, { quantity: 3 }))
     expect(refusal(await pay(url, "pm_test_success", { amount: 1_000_000 }))).toEqual([422, "amount_changed", "amount"])
@@ -451,7 +451,7 @@ describe("a merchant who changes the subscription that waits", () => {
     expect((await subscriptionOf(subscription)).quantity).toBe(3)
   })
 
-  it("cancels it at the end of its first period, should that ever begin", async () => {
+  it("can schedule its cancellation at the end of its first period", async () => {
     const { clock, id, url, subscription } = await checkout(api)
     data(await api.patch(`/subscriptions/${subscription}`, { cancel_at_period_end: true }))
     expect((await sessionOf(id)).status).toBe("open")
@@ -467,7 +467,7 @@ describe("a merchant who changes the subscription that waits", () => {
     ])
   })
 
-  it("can neither pause nor resume it, nor retry what was declined on the page", async () => {
+  it("cannot pause or resume it, nor retry a charge that was declined on the page", async () => {
     const { url, subscription } = await checkout(api)
     expect(declined(await pay(url, "pm_test_do_not_honor"))).toEqual([402, "card_declined", "do_not_honor"])
     for (const verb of ["pause", "resume"])
@@ -486,8 +486,8 @@ describe("a merchant who changes the subscription that waits", () => {
   })
 })
 
-describe("the token of a session", () => {
-  it("is in no event, webhook or row: only its hash is", async () => {
+describe("a session's token", () => {
+  it("is in no event, webhook or row: only its hash is stored", async () => {
     const { id, url, subscription } = await checkout(api)
     const token = url.split("/").at(-1)!
     data(await api.post("/webhook-endpoints", { url: "https://shop.example/hooks", enabled_events: ["*"] }), 201)
@@ -513,13 +513,13 @@ describe("the token of a session", () => {
         "public.checkout_session",
       ])
     }
-    // What was looked through is all there is.
+    // The search covers all tables.
     expect(rows.filter((row) => row.includes(subscription)).length).toBeGreaterThan(5)
   })
 })
 
-describe("what buyers type", () => {
-  it("of cards and codes is in no row and no line of the log", async () => {
+describe("a buyer's input", () => {
+  it("of cards and codes is in no row and no log line", async () => {
     const card = { card_number: "5060 6666 6666 6666 666", card_expiry: "11/39", card_cvc: "9471" }
     const { url, subscription } = await checkout(api)
     expect(declined(await submit(url, { ...card, otp: "80417735" }))).toEqual([
@@ -529,8 +529,8 @@ describe("what buyers type", () => {
     ])
     expect(data(await submit(url, { ...card, card_number: "4242424242424242" })).status).toBe("completed")
     const rows = await dump(database)
-    const said = server().output()
-    // Four digits alone are part of many a hash, and some column's number.
+    const logText = server().output()
+    // Four digits alone are part of many hashes, and may equal a number in a column.
     for (const typed of [
       /5060 6666 6666/,
       /50606666/,
@@ -540,15 +540,15 @@ describe("what buyers type", () => {
       /80417735/,
     ]) {
       expect(rows.filter((row) => typed.test(row)).map((row) => row.split(" ")[0])).toEqual([])
-      expect(said).not.toMatch(typed)
+      expect(logText).not.toMatch(typed)
     }
-    expect(said).not.toContain(url.split("/").at(-1))
+    expect(logText).not.toContain(url.split("/").at(-1))
     expect(rows.filter((row) => row.includes(subscription)).length).toBeGreaterThan(5)
   })
 })
 
-describe("what goes with a session's customer", () => {
-  it("goes when the test clock is deleted", async () => {
+describe("a session's customer", () => {
+  it("is deleted with its test clock", async () => {
     const { clock, id, url, subscription } = await checkout(api)
     data(await pay(url, "pm_test_success"))
     const { id: second } = await checkout(api)
@@ -559,7 +559,7 @@ describe("what goes with a session's customer", () => {
     expect((await sessionOf(second)).status).toBe("open")
   })
 
-  it("goes when the sandbox is reset", async () => {
+  it("is deleted when the sandbox is reset", async () => {
     const made = await database.run(() => createAccount({ businessName: "Reset", liveAccess: "approved" }))
     const [sandbox, real] = [
       createApi(server().origin, made.keys.sk_test),

@@ -1,4 +1,4 @@
-/** What fires in which order on a test clock, and how it is numbered. Pure. */
+/** Tests the order in which timers fire on a test clock, and the order of IDs. Pure. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { closeWindow, isId, newId, opensAt, openWindow } from "../../src/base/ids.ts"
@@ -23,7 +23,7 @@ const inOrder = fc
   .uniqueArray(anyTimer, { selector: ({ actor_id }) => actor_id, maxLength: 30 })
   .map((timers) => [...timers].sort(compare))
 
-/** All rounds until nothing is left. */
+/** All batches until nothing is due. */
 const roundsOf = (timers: ReadonlyArray<NextTimer>): ReadonlyArray<ReadonlyArray<NextTimer>> => {
   const rounds: Array<ReadonlyArray<NextTimer>> = []
   for (let left = timers; left.length > 0; ) {
@@ -35,8 +35,8 @@ const roundsOf = (timers: ReadonlyArray<NextTimer>): ReadonlyArray<ReadonlyArray
   return rounds
 }
 
-describe("rounds", () => {
-  it("fire everything once, each customer's in order, and of one instant what comes first for all of its customers", () => {
+describe("batches", () => {
+  it("fire all timers once: in order for each customer, and by rank within one instant", () => {
     fc.assert(
       fc.property(inOrder, (timers) => {
         const rounds = roundsOf(timers)
@@ -54,7 +54,7 @@ describe("rounds", () => {
     )
   })
 
-  it("take one timer of each customer where all are due at instants of their own", () => {
+  it("take one timer of each customer if each is due at its own instant", () => {
     const timers = Array.from(
       { length: 500 },
       (_, n): NextTimer => ({
@@ -73,7 +73,7 @@ describe("IDs of a window", () => {
   const clock = "clock_0"
   const holder = {}
 
-  it("are in the order of the clock's time, whenever they are made; later than what was made before, and earlier than what comes after", () => {
+  it("follow the clock's time, not the time of creation: after all earlier IDs, before all later ones", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: DAY_MS - 1 }), { maxLength: 50 }), (instants) => {
         const fromAt = Date.UTC(2025, 0, 31)
@@ -83,7 +83,7 @@ describe("IDs of a window", () => {
         closeWindow(clock, holder)
         const after = newId("event")
         const byId = [...made].sort((a, b) => (a.id < b.id ? -1 : 1))
-        // Those of one instant in the order in which they were made: sorting by instants is stable.
+        // IDs of one instant keep the order of creation: the sort by instant is stable.
         expect(byId).toEqual([...made].sort((a, b) => a.ms - b.ms))
         expect(new Set(made.map(({ id }) => id)).size).toBe(made.length)
         for (const { id } of made) {
@@ -94,7 +94,7 @@ describe("IDs of a window", () => {
     )
   })
 
-  it("go on in it when another process takes it over", () => {
+  it("continue in order when another process takes over", () => {
     const fromAt = Date.UTC(2025, 0, 31)
     const openedAt = opensAt(null)
     const make = (ms: number) => newId("charge", { test_clock_id: clock, at: fromAt + ms })
@@ -107,12 +107,12 @@ describe("IDs of a window", () => {
     expect([later, earlier, last].sort()).toEqual([earlier, later, last])
   })
 
-  it("are later than those of the window before, however far its process was ahead", () => {
+  it("are later than those of the window before, even if its process's clock was ahead", () => {
     const ahead = Date.now() + 60_000
     expect(opensAt(ahead)).toBeGreaterThan(ahead + 2)
   })
 
-  it("are those of the run that goes on, when one that has ended closes it", () => {
+  it("are those of the current run when an ended run closes the window", () => {
     const window = { fromAt: Date.UTC(2025, 0, 31), openedAt: opensAt(null) }
     openWindow(clock, holder, window)
     const next = {}

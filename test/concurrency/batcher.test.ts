@@ -1,4 +1,4 @@
-/** What is asked for at once is done together, as much as fits in a run, each lane by itself (src/concurrency/Batcher.ts). */
+/** Tests that concurrent requests share runs, up to a run's capacity, in lanes (src/concurrency/Batcher.ts). */
 import { Context, Deferred, Effect, Exit } from "effect"
 import { describe, expect, it } from "vitest"
 import { Batcher } from "../../src/concurrency/Batcher.ts"
@@ -11,7 +11,7 @@ interface Question {
 
 const question = (name: string, size = 1, lane = "one"): Question => ({ name, lane, size })
 
-/** Asks these at once, while a first run of each lane is held; returns the names of each run after those. */
+/** Submits these at the same time, while a first run of each lane is blocked. Returns the names in each later run. */
 const runsOf = async (questions: ReadonlyArray<Question>, most?: number) => {
   const runs: Array<string> = []
   const asking = Effect.gen(function* () {
@@ -38,24 +38,24 @@ const runsOf = async (questions: ReadonlyArray<Question>, most?: number) => {
   return runs
 }
 
-describe("what is asked for at once", () => {
-  it("is one run, and twice the same is once", async () => {
+describe("concurrent requests", () => {
+  it("are one run, and duplicates run once", async () => {
     expect(await runsOf([question("a"), question("b"), question("a")])).toEqual(["a b"])
   })
 
-  it("is as many runs as it takes, in the order in which it came, one at least in each", async () => {
+  it("are split into several runs in order of arrival, with at least one request each", async () => {
     const asked = [question("a", 2), question("b", 2), question("c"), question("huge", 9), question("d", 4)]
     expect(await runsOf(asked, 4)).toEqual(["a b", "c", "huge", "d"])
   })
 
-  it("is a run for each lane", async () => {
+  it("are separate runs for each lane", async () => {
     const asked = [question("a"), question("b", 1, "two"), question("c")]
     expect((await runsOf(asked)).toSorted()).toEqual(["a c", "b"])
   })
 })
 
-describe("a run that is not let in", () => {
-  it("fails for all that wait by then, and the next is asked for anew", async () => {
+describe("a run that cannot start", () => {
+  it("fails for all requests that wait by then, and the next request starts a new run", async () => {
     let isOpen = false
     const asking = Effect.gen(function* () {
       const together = new Batcher<string, number, string, never>(
@@ -76,7 +76,7 @@ describe("a run that is not let in", () => {
     await Effect.runPromise(asking)
   })
 
-  it("does not fail for who came while it waited", async () => {
+  it("does not fail for a request that came while it waited", async () => {
     const asking = Effect.gen(function* () {
       const [asked, refused] = [yield* Deferred.make<void>(), yield* Deferred.make<void, string>()]
       let isFirst = true

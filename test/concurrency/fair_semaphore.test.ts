@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest"
 import { FairSemaphore } from "../../src/concurrency/FairSemaphore.ts"
 import { ReaderPool, type Taken } from "../../src/db/ReaderPool.ts"
 
-/** Lets what can go on go on. */
+/** Lets fibers that can continue run. */
 const settle = Effect.forEach([1, 2, 3], () => Effect.yieldNow, { discard: true })
 
-describe("places at the writing connections", () => {
-  it("go to a tenant up to its share, and to the one that has the fewest first", async () => {
+describe("permits of the write connections", () => {
+  it("go to a tenant up to its share, and first to the tenant with the fewest", async () => {
     const places = new FairSemaphore(3, 2)
-    const begun: Array<string> = []
+    const started: Array<string> = []
     const program = Effect.gen(function* () {
       const ends = new Map<string, () => void>()
       const work = (tenant: string, name: string) =>
@@ -17,7 +17,7 @@ describe("places at the writing connections", () => {
           places.within(
             tenant,
             Effect.callback<void>((resume) => {
-              begun.push(name)
+              started.push(name)
               ends.set(name, () => resume(Effect.void))
             }),
           ),
@@ -37,15 +37,15 @@ describe("places at the writing connections", () => {
         yield* work("c", "c1"),
       ]
       yield* settle
-      expect(begun).toEqual(["a1", "a2", "b1"])
+      expect(started).toEqual(["a1", "a2", "b1"])
       yield* end("a1")
-      // Not a3, which has waited longest: its tenant has a place, and c has none.
-      expect(begun.at(-1)).toBe("c1")
+      // Not a3, which has waited longest: its tenant has a permit, and c has none.
+      expect(started.at(-1)).toBe("c1")
       yield* end("b1")
-      expect(begun.at(-1)).toBe("b2")
+      expect(started.at(-1)).toBe("b2")
       yield* end("a2")
       yield* end("c1")
-      expect(begun.slice(5)).toEqual(["a3", "a4"])
+      expect(started.slice(5)).toEqual(["a3", "a4"])
       for (const name of ["b2", "a3", "a4"]) yield* end(name)
       const exits = yield* Effect.forEach(fibers, Fiber.await)
       expect(exits.every(Exit.isSuccess)).toBe(true)
@@ -57,12 +57,12 @@ describe("places at the writing connections", () => {
 describe("reading sessions", () => {
   const client = (): never => ({}) as never
 
-  it("are one for a tenant, joined by others of it while nobody waits, and handed on in turn", async () => {
+  it("are one for each tenant, shared by its requests while no other tenant waits, and passed on in turn", async () => {
     const sessions = new ReaderPool([client(), client()])
     const taken: Array<readonly [string, Taken]> = []
     const take = (tenant: string) =>
       Effect.forkChild(Effect.map(sessions.take(tenant), (one) => void taken.push([tenant, one])))
-    const who = () => taken.map(([tenant]) => tenant)
+    const tenants = () => taken.map(([tenant]) => tenant)
     const release = (tenant: string) =>
       Effect.suspend(() => {
         const index = taken.findIndex(([name]) => name === tenant)
@@ -72,27 +72,27 @@ describe("reading sessions", () => {
     const program = Effect.gen(function* () {
       for (let n = 0; n < 34; n++) yield* take("a")
       yield* settle
-      // So many share it; two wait, although a session is free.
-      expect(who()).toEqual(Array.from({ length: 32 }, () => "a"))
+      // 34 requests share it. Two wait, although a session is free.
+      expect(tenants()).toEqual(Array.from({ length: 32 }, () => "a"))
       expect(new Set(taken.map(([, { session }]) => session)).size).toBe(1)
       yield* take("b")
       yield* take("c")
       yield* settle
-      expect(who().slice(32)).toEqual(["b"])
+      expect(tenants().slice(32)).toEqual(["b"])
       for (let n = 0; n < 31; n++) yield* release("a")
-      // c has none: nobody joins a's any more.
-      expect(who()).toEqual(["a", "b"])
+      // c has no session, so no more requests join a's.
+      expect(tenants()).toEqual(["a", "b"])
       yield* release("a")
-      expect(who()).toEqual(["b", "c"])
+      expect(tenants()).toEqual(["b", "c"])
       yield* release("b")
-      expect(who()).toEqual(["c", "a", "a"])
+      expect(tenants()).toEqual(["c", "a", "a"])
       for (const tenant of ["c", "a", "a"]) yield* release(tenant)
-      expect(who()).toEqual([])
+      expect(tenants()).toEqual([])
     })
     await Effect.runPromise(program)
   })
 
-  it("are prepared by who takes them first for a tenant", async () => {
+  it("are prepared by the first request of a tenant", async () => {
     const sessions = new ReaderPool([client()])
     const [one, two] = await Effect.runPromise(Effect.all([sessions.take("a"), sessions.take("a")]))
     expect([one.prepares, two.prepares]).toEqual([true, false])

@@ -1,4 +1,4 @@
-/** Background work of one account beside another's: clocks that move, plans whose reminders are changed again and again. */
+/** Tests fairness of background work between accounts: clocks that move, and plans whose reminders change often. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { clockLease } from "../../src/billing/clock/clock.ts"
@@ -15,11 +15,11 @@ import { createCustomer, createPlan, data, eventually } from "../support/story.t
 
 const [QUEUE, MOVING, REMINDED] = [useDatabase(), useDatabase(), useDatabase()]
 
-describe("clocks that wait to be moved", () => {
+describe("clocks that wait to move", () => {
   const process = useServices(QUEUE)
   const other = useServices(QUEUE)
 
-  it("are taken by account, the longest waiting first; of one account no more than its share", async () => {
+  it("are taken by account, longest wait first; one account gets at most its share", async () => {
     const accounts: Array<string> = []
     for (const name of ["Many", "Few", "One"])
       accounts.push((await QUEUE.run(() => createAccount({ businessName: name }))).account.id)
@@ -39,13 +39,13 @@ describe("clocks that wait to be moved", () => {
     expect(await take(8)).toEqual(["0 1", "0 2", "0 3"])
     await wait(few, 5, 50)
     await wait(one, 1, 10)
-    // The first account has its share; of the others each gets one before any gets two.
+    // The first account has its share. The other accounts get one each before any gets two.
     expect(await take(2)).toEqual(["1 1", "2 1"])
     expect(await take(1)).toEqual(["1 2"])
-    // Another process has a share for each of them too, first for the account that has the fewest.
+    // Another process has its own share for each account, first for the account with the fewest.
     expect(await take(1, other)).toEqual(["1 3"])
     expect(await take(8, other)).toEqual(["0 4", "0 5", "0 6", "1 4", "1 5"])
-    // What is let go of is free again, behind what has waited longer.
+    // A released clock is free again, behind those that have waited longer.
     await QUEUE.run(
       (sql) =>
         sql`UPDATE test_clock SET runner = NULL, waiting_since = now() WHERE id IN (${`${many} 1`}, ${`${many} 2`}, ${`${many} 3`})`,
@@ -61,7 +61,7 @@ describe("clocks that wait to be moved", () => {
 })
 
 describe("a short advance", () => {
-  it("arrives while another account's long ones are on their way", async () => {
+  it("completes while another account's long ones are in progress", async () => {
     const [long, short] = [
       await MOVING.run(() => createAccount({ businessName: "Long" })),
       await MOVING.run(() => createAccount({ businessName: "Short" })),
@@ -80,7 +80,7 @@ describe("a short advance", () => {
     for (let n = 0; n < 9; n++) clocks.push(await start(slow, "2026-01-01T00:00:00Z"))
     const mine = await start(quick, "2025-01-03T00:00:00Z")
     await eventually(async () => (data(await quick.get(`/test/clocks/${mine}`)).status === "ready" ? true : undefined))
-    // All of them have moved, and none has arrived.
+    // All of them have moved, and none has finished.
     await eventually(async () => {
       const found = await Promise.all(clocks.map(async (id) => data(await slow.get(`/test/clocks/${id}`))))
       expect(found.map(({ status }) => status)).toEqual(clocks.map(() => "advancing"))
@@ -93,7 +93,7 @@ describe("a short advance", () => {
 describe("a plan with many subscriptions whose reminders are changed again and again", () => {
   const MAX_BATCH = 10
 
-  it("keeps no other plan waiting, of its account or of another", async () => {
+  it("delays no other plan, of its account or of another", async () => {
     const size = { customers: 35, journal: 0, events: 0 }
     const [one, two] = [
       (await REMINDED.run(() => createAccount({ businessName: "Restless" }))).account.id,
@@ -102,7 +102,7 @@ describe("a plan with many subscriptions whose reminders are changed again and a
     await REMINDED.run(() => fullClock(one, "a", size))
     await REMINDED.run(() => fullClock(one, "b", { ...size, customers: 1 }))
     await REMINDED.run(() => fullClock(two, "c", { ...size, customers: 1 }))
-    // On the wall clock, where a worker sees to them.
+    // On the wall clock, which a worker serves.
     await REMINDED.run((sql) => sql`UPDATE subscription SET test_clock_id = NULL`)
     const change = (tags: ReadonlyArray<string>) =>
       REMINDED.run(

@@ -1,4 +1,4 @@
-/** Attempts at one bill: what the database holds to, whoever writes them. */
+/** Tests the database's constraints on the attempts at one bill. */
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { beforeAll, describe, expect, it } from "vitest"
@@ -11,7 +11,7 @@ const database = useDatabase()
 beforeAll(() => database.run((sql) => insertSubscribed(sql, 10)))
 
 let [used, made] = [0, 0]
-/** A subscription of its own for each test. */
+/** A separate subscription for each test. */
 const next = () => `sub_${++used}`
 
 interface Attempt {
@@ -28,21 +28,26 @@ const attempt = (sql: SqlClient.SqlClient, { subscription, bill = 1, number, sta
     '2025-01-01Z'::timestamptz + ${bill} * interval '1 month', '2025-02-01Z'::timestamptz + ${bill} * interval '1 month',
     CASE ${status}::text WHEN 'failed' THEN 'do_not_honor' END, CASE ${status}::text WHEN 'succeeded' THEN now() END)`
 
-const become = (sql: SqlClient.SqlClient, subscription: string, number: number, status: "succeeded" | "failed") => sql`
+const setStatus = (
+  sql: SqlClient.SqlClient,
+  subscription: string,
+  number: number,
+  status: "succeeded" | "failed",
+) => sql`
   UPDATE charge SET status = ${status}, failure_code = CASE ${status}::text WHEN 'failed' THEN 'do_not_honor' END, paid_at = CASE ${status}::text WHEN 'succeeded' THEN now() END
   WHERE subscription_id = ${subscription} AND attempt_number = ${number}`
 
 const refusal = (work: (sql: SqlClient.SqlClient) => Effect.Effect<unknown, unknown>) =>
   database.run((sql) => constraintOf(work(sql)))
 
-describe("of the attempts at a bill", () => {
-  it("one follows the other once that has failed, and the last one pays", async () => {
+describe("attempts at a bill", () => {
+  it("follow one another after a failure, and the last one pays", async () => {
     const subscription = next()
     await database.run((sql) =>
       Effect.gen(function* () {
         for (const number of [1, 2, 3]) {
           yield* attempt(sql, { subscription, number, status: "pending" })
-          yield* become(sql, subscription, number, number === 3 ? "succeeded" : "failed")
+          yield* setStatus(sql, subscription, number, number === 3 ? "succeeded" : "failed")
         }
         yield* attempt(sql, { subscription, bill: 2, number: 1, status: "pending" })
       }),
@@ -50,7 +55,7 @@ describe("of the attempts at a bill", () => {
   })
 
   for (const status of ["pending", "succeeded"] as const)
-    it(`none is made beside one that is ${status}`, async () => {
+    it(`cannot be added while another is ${status}`, async () => {
       const subscription = next()
       await database.run((sql) => attempt(sql, { subscription, number: 1, status }))
       for (const number of [1, 2])
@@ -59,14 +64,14 @@ describe("of the attempts at a bill", () => {
         )
     })
 
-  it("none pays beside another that has, though it had failed", async () => {
+  it("cannot pay if another has paid, even after a failure", async () => {
     const subscription = next()
     await database.run((sql) => attempt(sql, { subscription, number: 1, status: "failed" }))
     await database.run((sql) => attempt(sql, { subscription, number: 2, status: "succeeded" }))
-    expect(await refusal((sql) => become(sql, subscription, 1, "succeeded"))).toBe("charge_bill_open_or_paid_once")
+    expect(await refusal((sql) => setStatus(sql, subscription, 1, "succeeded"))).toBe("charge_bill_open_or_paid_once")
   })
 
-  it("none has the number of another that has failed, once it has failed too", async () => {
+  it("cannot reuse the number of another failed attempt", async () => {
     const subscription = next()
     await database.run((sql) => attempt(sql, { subscription, number: 1, status: "failed" }))
     expect(await refusal((sql) => attempt(sql, { subscription, number: 1, status: "failed" }))).toBe(
@@ -74,7 +79,7 @@ describe("of the attempts at a bill", () => {
     )
   })
 
-  it("one alone of a subscription is under way, whichever bill it is for", async () => {
+  it("are limited to one in progress for each subscription, across all its bills", async () => {
     const subscription = next()
     await database.run((sql) => attempt(sql, { subscription, number: 1, status: "pending" }))
     expect(await refusal((sql) => attempt(sql, { subscription, bill: 2, number: 1, status: "pending" }))).toBe(

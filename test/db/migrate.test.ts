@@ -1,4 +1,4 @@
-/** Migrating: as long as it takes, and in nobody's way. */
+/** Tests migrations: they may take long, and they block no other queries. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -12,13 +12,13 @@ import { hold } from "../support/hold.ts"
 import { eventually } from "../support/story.ts"
 
 const database = useDatabase()
-/** Without any table. */
+/** Has no tables. */
 const early = useDatabase("template0")
 
-it("waits for another process's migration beyond the limit of other statements", async () => {
-  const held = await hold(database, (sql) => sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`)
+it("waits for another process's migration beyond the statement timeout", async () => {
+  const locked = await hold(database, (sql) => sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`)
   const waiting = Effect.runPromise(Effect.provide(migrate, poolLayer(database.url(), 1, { statement_timeout: "50" })))
-  await held.stands()
+  await locked.waiters()
   await eventually(() =>
     database
       .run(
@@ -28,7 +28,7 @@ it("waits for another process's migration beyond the limit of other statements",
       )
       .then(([row]) => row),
   )
-  await held.release()
+  await locked.release()
   expect(await waiting).toEqual([])
 })
 
@@ -46,23 +46,23 @@ describe("migrations of a folder", () => {
     expect(await early.run((sql) => sql`SELECT name FROM shop`)).toEqual([{ name: "Gym" }])
   })
 
-  it("make room while a table that they change is in use", async () => {
+  it("release a table that is in use", async () => {
     write("0003_third", "ALTER TABLE shop ADD COLUMN city text;")
     const reader = await hold(early, (sql) => sql`SELECT count(*) FROM shop`)
     const running = migrating()
-    await reader.stands()
+    await reader.waiters()
     const isWaiting = () =>
       early
         .run((sql) => sql`SELECT 1 FROM pg_locks WHERE relation = 'shop'::regclass AND NOT granted`)
         .then(([row]) => row)
     await eventually(isWaiting)
-    // This query waits behind the migration, which waits for the reader, until the migration makes room.
+    // This query waits for the migration, which waits for the reader. The migration then releases the table.
     await early.run((sql) => sql`SELECT count(*) FROM shop`)
     await reader.release()
     expect(await running).toEqual(["0003_third"])
   })
 
-  it("are refused where an applied one was edited or is missing", async () => {
+  it("are refused if an applied one was edited or is missing", async () => {
     write("0003_third", "ALTER TABLE shop ADD COLUMN town text;")
     await expect(migrating()).rejects.toThrow("Migration 0003_third was edited after it was applied")
     rmSync(join(folder, "0001_first.sql"))
@@ -70,7 +70,7 @@ describe("migrations of a folder", () => {
   })
 })
 
-it("refuses a database that was restored without what the roles may do", async () => {
+it("refuses a database that was restored without the roles' privileges", async () => {
   const restored = "The database was restored without the roles"
   const attempt = () => Effect.runPromise(Effect.provide(migrate, poolLayer(database.url(), 1)))
   for (const [lost, found] of [

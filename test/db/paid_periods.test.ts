@@ -1,4 +1,4 @@
-/** No two paid periods of a subscription overlap: what the database holds to, whoever writes, and however many at once. */
+/** Tests the database's rule that no two paid periods of a subscription overlap, also under concurrent writes. */
 import { Deferred, Effect, Exit, Fiber, Schedule } from "effect"
 import type { SqlClient } from "effect/sql"
 import { beforeAll, describe, expect, it } from "vitest"
@@ -37,18 +37,18 @@ const refused = async (work: (sql: SqlClient.SqlClient) => Effect.Effect<unknown
 }
 
 let made = 0
-/** A subscription of its own for each test. */
+/** A separate subscription for each test. */
 const next = () => `sub_${++made}`
 
 describe("two paid periods of a subscription", () => {
-  it("may follow each other, and be of subscriptions that differ", async () => {
+  it("may be adjacent, and may overlap if they belong to different subscriptions", async () => {
     const [subscription, other] = [next(), next()]
     await database.run((sql) => pay(sql, { subscription, bill: 1, ...JANUARY }))
     await database.run((sql) => pay(sql, { subscription, bill: 2, ...FEBRUARY }))
     await database.run((sql) => pay(sql, { subscription: other, bill: 1, ...MIDDLE }))
   })
 
-  it("do not overlap, whether they are written paid or become so", async () => {
+  it("cannot overlap, whether inserted as paid or updated to paid", async () => {
     const subscription = next()
     await database.run((sql) => pay(sql, { subscription, bill: 1, ...JANUARY }))
     await refused((sql) => pay(sql, { subscription, bill: 2, ...MIDDLE }))
@@ -65,7 +65,7 @@ describe("two paid periods of a subscription", () => {
     )
   })
 
-  it("do not count where the money is owed back, or where one ended before it began", async () => {
+  it("do not count if the money is owed back, or if one ended before it started", async () => {
     const subscription = next()
     await database.run((sql) => pay(sql, { subscription, bill: 1, ...JANUARY }))
     await database.run((sql) => pay(sql, { subscription, bill: 2, ...MIDDLE, refundDue: true }))
@@ -77,7 +77,7 @@ describe("two paid periods of a subscription", () => {
     await database.run((sql) => pay(sql, { subscription, bill: 4, ...MIDDLE }))
   })
 
-  it("do not overlap when two transactions pay at once: the second waits for the first, and is refused", async () => {
+  it("cannot overlap when two transactions pay at the same time: the second waits for the first, and is refused", async () => {
     const subscription = next()
     await database.run((sql) =>
       Effect.gen(function* () {
@@ -105,7 +105,7 @@ describe("two paid periods of a subscription", () => {
     )
   })
 
-  it("are not written by a transaction that would not see the others'", async () => {
+  it("cannot be written by a transaction that would not see other periods", async () => {
     const exit = await database.run((sql) =>
       Effect.exit(
         sql.withTransaction(

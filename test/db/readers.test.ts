@@ -1,4 +1,4 @@
-/** Reading sessions that are handed to somebody who has gone meanwhile. */
+/** Tests reading sessions that are assigned to a request that has already been cancelled. */
 import { expect, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,21 +8,21 @@ import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()
 
-/** As many as there are. */
+/** The maximum number of requests on one session. */
 const SESSIONS = 8
 
-it.live("show whoever comes next their rows", () => {
+it.live("show each next request its own rows", () => {
   const tenant = (n: number) => ({ account_id: `acct_${n}`, livemode: false })
   const looking = Effect.gen(function* () {
     const { reading } = yield* TenantDatabase
     const free = yield* Deferred.make<void>()
-    const begun = yield* Effect.forEach(Array.from({ length: SESSIONS }).keys(), () => Deferred.make<void>())
-    for (const [n, began] of begun.entries())
+    const started = yield* Effect.forEach(Array.from({ length: SESSIONS }).keys(), () => Deferred.make<void>())
+    for (const [n, began] of started.entries())
       yield* Effect.forkChild(
         reading(tenant(n), Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(free))),
       )
-    for (const began of begun) yield* Deferred.await(began)
-    // It waits for one of them, and is not waited for any more.
+    for (const began of started) yield* Deferred.await(began)
+    // It waits for a session, and is cancelled.
     const gone = yield* Effect.forkChild(reading(tenant(SESSIONS), Effect.void), { startImmediately: true })
     const going = yield* Effect.forkChild(Fiber.interrupt(gone), { startImmediately: true })
     yield* Deferred.succeed(free, undefined)

@@ -1,4 +1,4 @@
-/** Replaying the journal of named actors: what it says of those that are right, wrong or nowhere. */
+/** Tests the replay of named actors' journals, for actors that are right, wrong or missing. */
 import { expect, it } from "vitest"
 import { replayables } from "../../src/app/lifecycles.ts"
 import { replayJournal } from "../../src/runtime/replay.ts"
@@ -7,7 +7,7 @@ import { createCustomer, createPlan, data } from "../support/story.ts"
 
 const { api, database } = useOwnInstance()
 
-it("replays the actors that are named, and says which row its journal does not give", async () => {
+it("replays the named actors, and reports the row that its journal does not produce", async () => {
   const plan = await createPlan(api)
   const subscribe = async () => {
     const customer = await createCustomer(api)

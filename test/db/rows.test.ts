@@ -1,4 +1,4 @@
-/** Rows as parameters: they come back as they went, one by itself as well as several. */
+/** Tests rows as parameters: they round-trip unchanged, singly and in batches. */
 import { Effect } from "effect"
 import fc from "fast-check"
 import { expect, it } from "vitest"
@@ -20,7 +20,7 @@ const COLUMNS = {
 } as const satisfies ColumnTypes
 
 const or = <T>(values: fc.Arbitrary<T>) => fc.option(values, { nil: null })
-/** Postgres keeps no NUL, and UTF-8 no half of a pair. */
+/** Postgres stores no NUL, and UTF-8 has no lone surrogates. */
 const text = fc.string({ unit: "grapheme", maxLength: 20 }).map((word) => word.replaceAll("\0", ""))
 
 const ROW = fc.record({
@@ -39,7 +39,7 @@ const ROW = fc.record({
   words: or(fc.array(text, { maxLength: 3 })),
 })
 
-it("come back as they went", async () => {
+it("round-trip unchanged", async () => {
   const read = (rows: ReadonlyArray<object>) =>
     database.run(
       (sql) => sql`
@@ -54,7 +54,7 @@ it("come back as they went", async () => {
   )
 })
 
-it("are found by their cells, one by itself as well as several", async () => {
+it("are found by their cells, singly and in batches", async () => {
   const found = (ids: ReadonlyArray<string>) =>
     database.run((sql) =>
       Effect.map(

@@ -11,6 +11,6 @@ it.each([
   ["postgres:///x", { host: "localhost", port: 5432, ...kept }],
   ["postgres:///x?host=/var/run/postgresql", { path: "/var/run/postgresql/.s.PGSQL.5432" }],
   ["postgres://u@%2Fvar%2Frun:6432/x", { path: "/var/run/.s.PGSQL.6432" }],
-])("a database is where its address says: %s", (address, place) => {
+])("a database's host is read from its address: %s", (address, place) => {
   expect(placeOf(address)).toEqual(place)
 })

@@ -1,4 +1,4 @@
-/** What requests cost the database: statements, and how often one waits for an answer before it goes on (round trips). */
+/** Tests the database cost of requests: statements, and round trips (waits for an answer). */
 import { connect, createServer, type Server as NetServer, type Socket } from "node:net"
 import { Redacted } from "effect"
 import { afterAll, beforeAll, expect, it } from "vitest"
@@ -8,7 +8,7 @@ import { useDatabase } from "../support/database.ts"
 import { type Server, startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data } from "../support/story.ts"
 
-/** What went through since it was last asked. */
+/** The counts since the last call. */
 interface Cost {
   readonly statements: number
   readonly trips: number
@@ -18,14 +18,14 @@ const EXECUTE = "E".charCodeAt(0)
 const SIMPLE_QUERY = "Q".charCodeAt(0)
 const HEAD_BYTES = 5
 
-/** Passes connections on to Postgres, and counts what they ask. */
+/** Forwards connections to Postgres, and counts their statements. */
 const startCounter = async ({ hostname, port }: URL) => {
   const target = Number(port)
   let cost = { statements: 0, trips: 0 }
   const pass = (client: Socket) => {
     const server = connect(target, hostname)
     let rest = Buffer.alloc(0)
-    let begun = false
+    let hasStarted = false
     let answered = true
     client.on("data", (part) => {
       server.write(part)
@@ -33,11 +33,11 @@ const startCounter = async ({ hostname, port }: URL) => {
       answered = false
       rest = Buffer.concat([rest, part])
       // The first message has no type.
-      if (!begun && rest.length >= 4 && rest.length >= rest.readInt32BE(0)) {
+      if (!hasStarted && rest.length >= 4 && rest.length >= rest.readInt32BE(0)) {
         rest = rest.subarray(rest.readInt32BE(0))
-        begun = true
+        hasStarted = true
       }
-      while (begun && rest.length >= HEAD_BYTES && rest.length > rest.readInt32BE(1)) {
+      while (hasStarted && rest.length >= HEAD_BYTES && rest.length > rest.readInt32BE(1)) {
         if (rest[0] === EXECUTE || rest[0] === SIMPLE_QUERY) cost.statements++
         rest = rest.subarray(1 + rest.readInt32BE(1))
       }
@@ -87,7 +87,7 @@ afterAll(async () => {
   counter.stop()
 })
 
-/** Requests of a kind that are looked at: the cheapest of them is one beside which the process did nothing else. */
+/** Requests of each kind that are measured. The cheapest is one during which the process did nothing else. */
 const TIMES = 12
 
 const costOf = async (ask: (n: number) => Promise<unknown>): Promise<Cost> => {
@@ -103,7 +103,7 @@ const costOf = async (ask: (n: number) => Promise<unknown>): Promise<Cost> => {
   }
 }
 
-it("are fewer where requests that come together look for objects of one kind", async () => {
+it("are fewer if concurrent requests read objects of one kind", async () => {
   const ids: Array<string> = []
   for (let n = 0; n < 20; n++) ids.push(await createCustomer(sandbox))
   const asked = [...ids, ...ids]
@@ -114,9 +114,9 @@ it("are fewer where requests that come together look for objects of one kind", a
   expect(statements).toBeLessThan(asked.length / 2)
 })
 
-it("take at most as many statements and round trips as this table says", async () => {
+it("take at most the statements and round trips of this table", async () => {
   const customer = await createCustomer(sandbox)
-  // So little that nothing of it is used up while the test runs, which would be an entry more.
+  // So cheap that nothing is used up during the test. A used-up part would be a further entry.
   const plan = await createPlan(sandbox, { amount: 5_000, pause_enabled: true, overage_per_unit: 100 })
   const subscribed = async () =>
     data(await sandbox.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }), 201).id
@@ -136,7 +136,7 @@ it("take at most as many statements and round trips as this table says", async (
     "POST /plans": await costOf(() => createPlan(sandbox)),
     "POST /charges": await costOf(() => sandbox.post("/charges", sale)),
     "POST /subscriptions": await costOf(subscribed),
-    // Nothing is asked once it has its ID: who follows the list waits for writers that the database knows (decision B9).
+    // Nothing is read after it has its ID. Readers of the list wait for writers that the database knows (decision B9).
     "POST /subscriptions, with a trial": await costOf(() =>
       sandbox.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", trial_days: 7 }),
     ),
@@ -165,8 +165,8 @@ it("take at most as many statements and round trips as this table says", async (
     "PATCH /subscriptions/{id}": { statements: 6, trips: 2 },
     "POST /subscriptions/{id}/cancel": { statements: 8, trips: 3 },
   }
-  const tooMany = Object.entries(costs).filter(([what, { statements, trips }]) => {
-    const limit = most[what as keyof typeof costs]
+  const tooMany = Object.entries(costs).filter(([request, { statements, trips }]) => {
+    const limit = most[request as keyof typeof costs]
     return statements > limit.statements || trips > limit.trips
   })
   expect(tooMany).toEqual([])

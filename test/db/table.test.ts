@@ -1,4 +1,4 @@
-/** What a declared table writes: the columns that have something in them, and those that differ. */
+/** Tests the writes of a declared table: only columns with a value, and only columns that differ. */
 import { Effect } from "effect"
 import { beforeAll, describe, expect, it } from "vitest"
 import { type CustomerRow, customers } from "../../src/billing/customer/customer.ts"
@@ -34,7 +34,7 @@ beforeAll(async () => {
 })
 
 describe("an insert", () => {
-  it("keeps what is there and what is not, in more combinations than have a statement of their own", async () => {
+  it("stores nulls and values, in more combinations than there are prepared statements", async () => {
     await database.write((unit) => unit.insert(customers, [customer("cus_payer")]))
     const optional = { brand: "visa", last4: "4081", bank_name: "Bank", exp_month: 12, exp_year: 2030 }
     const empty = { brand: null, last4: null, bank_name: null, exp_month: null, exp_year: null }
@@ -59,7 +59,7 @@ describe("an insert", () => {
     expect(rows.map(({ id }) => found.get(id))).toEqual(rows)
   })
 
-  it("writes a column that one row of several has", async () => {
+  it("writes a column that only one of several rows has", async () => {
     const rows = [customer("cus_none"), customer("cus_one", { email: "grace@example.com" })]
     await database.write((unit) => unit.insert(customers, rows))
     expect(await kept(["cus_none", "cus_one"])).toEqual(rows)
@@ -67,7 +67,7 @@ describe("an insert", () => {
 })
 
 describe("an update", () => {
-  it("writes what differs in one of the rows, and leaves alone what differs in none", async () => {
+  it("writes columns that differ in any row, and skips columns that differ in none", async () => {
     const rows = [customer("cus_a", { email: "a@example.com" }), customer("cus_b", { phone: "+2348012345678" })]
     await database.write((unit) => unit.insert(customers, rows))
     await database.run((sql) => sql`UPDATE customer SET phone = NULL, name = 'Changed' WHERE id IN ('cus_a', 'cus_b')`)
@@ -84,7 +84,7 @@ describe("an update", () => {
     ])
   })
 
-  it("writes nothing where nothing differs", async () => {
+  it("writes nothing if nothing differs", async () => {
     const row = customer("cus_same")
     await database.write((unit) => unit.insert(customers, [row]))
     const versions = () =>

@@ -1,4 +1,4 @@
-/** What a transaction writes: collected, sent as one statement, all of it or nothing. */
+/** Tests that a transaction's writes are collected and sent as one statement, all or nothing. */
 import { PgTypes } from "@effect/sql-pg"
 import { Cause, Effect, Exit, Layer, ManagedRuntime } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
@@ -57,12 +57,12 @@ for (const [whose, run] of [
   const id = (name: string) => `cus_${whose.length}_${name}`
 
   describe(whose, () => {
-    it("writes what it collects", async () => {
+    it("writes the collected changes", async () => {
       expect(Exit.isSuccess(await run(insert(customer(id("a")))))).toBe(true)
       expect(await namesOf(id("a"))).toEqual(["Ada"])
     })
 
-    it("reads what it has written", async () => {
+    it("reads its own writes", async () => {
       const seen = await run(
         Effect.gen(function* () {
           yield* insert(customer(id("b")))
@@ -74,7 +74,7 @@ for (const [whose, run] of [
       expect(seen).toEqual(Exit.succeed("Bola"))
     })
 
-    it("writes a row several times in the order in which it is asked", async () => {
+    it("writes a row several times in the requested order", async () => {
       const [one, two, three] = ["One", "Two", "Three"].map((name) => customer(id("c"), { name }))
       const change = (before: CustomerRow, after: CustomerRow) =>
         collect((unit) => unit.update(customers, [{ before, after }]))
@@ -82,13 +82,13 @@ for (const [whose, run] of [
       expect(await namesOf(id("c"))).toEqual(["Three"])
     })
 
-    it("writes nothing where it fails, or where one of its statements does", async () => {
+    it("writes nothing if it fails, or if one of its statements fails", async () => {
       const failures: ReadonlyArray<Work<unknown>> = [
         Effect.fail("no"),
         statement("SELECT 1 / 0"),
         insert(customer(id("a"))),
         insert(customer(id("other"), { account_id: "acct_none" })),
-        // No timestamptz holds it: the statement cannot be sent.
+        // timestamptz cannot store it: the statement cannot be sent.
         insert(customer(id("other"), { created_at: Number.NaN })),
         Effect.flatMap(SqlClient.SqlClient, (sql) => enqueue(sql`SELECT ${PgTypes.int8(2n ** 80n)}`)),
         Effect.flatMap(SqlClient.SqlClient, (sql) => enqueue(sql`SELECT 1 / 0`)),
@@ -103,7 +103,7 @@ for (const [whose, run] of [
       expect(Exit.isSuccess(await run(insert(customer(id("d")))))).toBe(true)
     })
 
-    it("is undone in memory where it is not committed, or where that is unknown", async () => {
+    it("rolls back in memory if the transaction is not committed, or if that is unknown", async () => {
       const undone: Array<string> = []
       const noting = (name: string) => onRollback(Effect.sync(() => void undone.push(name)))
       await run(Effect.andThen(noting("committed"), insert(customer(id("e")))))
@@ -116,7 +116,7 @@ for (const [whose, run] of [
       expect(undone).toEqual(["failed", "refused", "lost"])
     })
 
-    it("writes nothing where something that it expects is not so", async () => {
+    it("writes nothing if one of its expectations fails", async () => {
       let tries = 0
       const work = Effect.gen(function* () {
         tries++
@@ -131,7 +131,7 @@ for (const [whose, run] of [
       expect(tries).toBe(run === asTenant ? 2 : 1)
     })
 
-    it("is given the rows that a part returns", async () => {
+    it("gets the rows that a part returns", async () => {
       let received: unknown
       const work = collect((unit) =>
         unit.add([["numbers", unit.sql`SELECT n FROM generate_series(1, 3) n`]], {
@@ -146,7 +146,7 @@ for (const [whose, run] of [
   })
 }
 
-it("a tenant's transaction that found something changed is run once more, and knows it", async () => {
+it("reruns a tenant's transaction once after a conflict, and the rerun knows it", async () => {
   const seen: Array<boolean> = []
   const exit = await asTenant(
     Effect.gen(function* () {
@@ -162,12 +162,12 @@ it("a tenant's transaction that found something changed is run once more, and kn
   expect(await namesOf("cus_again")).toEqual(["Ada"])
 })
 
-it("a write outside of a transaction is a defect", async () => {
+it("treats a write outside of a transaction as a defect", async () => {
   const exit = await Effect.runPromise(Effect.exit(insert(customer("cus_outside"))))
   expect(Exit.isFailure(exit) && Cause.hasDies(exit.cause)).toBe(true)
 })
 
-it("a connection that was lost leaves open whether its transaction was committed", () => {
+it("reports an unknown outcome if the connection was lost at commit", () => {
   const lost = new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause: new Error("read ECONNRESET") }) })
   expect([Cause.fail(lost), Cause.die(lost)].map(isCertainlyRolledBack)).toEqual([false, false])
   expect([Cause.fail("refused"), Cause.die(new Error("a defect"))].map(isCertainlyRolledBack)).toEqual([true, true])

@@ -1,4 +1,4 @@
-/** What a connection planned while its tables were young, it reads by key once an account has thousands of rows in them. */
+/** Tests that statements planned for small tables still read by key when an account has thousands of rows. */
 import { Effect, ManagedRuntime } from "effect"
 import { SqlClient } from "effect/sql"
 import { afterAll, beforeAll, expect, it } from "vitest"
@@ -13,7 +13,7 @@ import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()
 
-/** Of one connection, which keeps its plans. */
+/** One connection, which keeps its plans. */
 let runtime: ManagedRuntime.ManagedRuntime<SqlClient.SqlClient, unknown>
 beforeAll(() => {
   runtime = ManagedRuntime.make(poolLayer(database.url(), 1, PLANNED_ONCE))
@@ -25,7 +25,7 @@ const PLAN = "plan_gym"
 const BEGINNING = 10
 const LATER = 4_000
 
-/** Subscriptions with customers and plans of their own; every second one pays by its customer's default method. */
+/** Subscriptions, each with its own customer and plan. Every second one pays by its customer's default method. */
 const add = (from: number, to: number) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -50,7 +50,7 @@ const add = (from: number, to: number) =>
         now(), 0, now(), now() + interval '1 month', 1, now() + interval '1 month', false, 1, '{}', now() FROM ${all}`
   })
 
-/** The rows of any table of ours that `work` reads, and what it comes to. */
+/** The number of rows of our tables that `work` reads, and its result. */
 const readBy = <A, E, R>(work: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -71,7 +71,7 @@ const readBy = <A, E, R>(work: Effect.Effect<A, E, R>) =>
 
 const refOf = (n: number) => ({ ...LARGEST, id: `sub_${n}` })
 
-/** What the terms of one take: itself, its plan, its customer, its payment method. */
+/** The rows for the terms of one: itself, its plan, its customer, its payment method. */
 const MOST_FOR_EACH = 4
 
 it("reads the terms of subscriptions, and their plans' rules, by key", async () => {
@@ -82,7 +82,7 @@ it("reads the terms of subscriptions, and their plans' rules, by key", async () 
   const ask = (...of: ReadonlyArray<number>) => runtime.runPromise(readBy(readTerms(of.map(refOf))))
   const askRules = (...of: ReadonlyArray<number>) =>
     runtime.runPromise(Effect.flatMap(subscriptions.lock(of.map(refOf)), (rows) => readBy(readRules(rows))))
-  // The plans that the connection keeps are made now.
+  // The connection makes the plans that it keeps now.
   await ask(1, 2)
   await askRules(1, 2)
   await database.run(() => add(BEGINNING + 1, LATER))
@@ -96,10 +96,10 @@ it("reads the terms of subscriptions, and their plans' rules, by key", async () 
   expect((await askRules(...some)).rows).toBeLessThanOrEqual(some.length)
 })
 
-/** What a correction takes: the account, its kinds of ledger accounts, the entry that it corrects, its own and its lines. */
+/** The rows for a correction: the account, its ledger accounts, the corrected entry, its own entry and lines. */
 const MOST_FOR_EACH_CORRECTION = 20
 
-it("finds the entry that a correction corrects by the bill or the charge", async () => {
+it("finds a correction's original entry by the bill or the charge", async () => {
   await database.run(
     (sql) => sql`INSERT INTO account (id, business_name, created_at) VALUES ('acct_books', 'Books', now())`,
   )

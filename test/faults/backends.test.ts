@@ -1,4 +1,4 @@
-/** Backends of Postgres that are killed again and again, while clients without an Idempotency-Key do what `Retry-After` says (decision N4). */
+/** Kills Postgres backends repeatedly while clients without an Idempotency-Key follow `Retry-After` (decision N4). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { afterAll, beforeAll, expect, it } from "vitest"
@@ -13,10 +13,10 @@ import { expectSound } from "../support/whole.ts"
 
 const CLIENTS = 16
 const KILLS = 10
-/** Requests that are answered between two kills. */
+/** The requests that are answered between two kills. */
 const ANSWERED_BETWEEN = 20
 
-/** One of its own: a backend that is killed takes all connections of its server with it. */
+/** A separate Postgres: a killed backend takes all connections of its server with it. */
 let postgres: TemporaryPostgres
 let server: Server
 let api: Api
@@ -37,24 +37,28 @@ afterAll(async () => {
   postgres?.end()
 })
 
-/** What each of the clients' tries was told, by its name, which is on what it makes; `intent`: what the client wants once. */
-interface Told {
+/** The answers to each client's tries, by the made object's name. `intent`: the one result the client wants. */
+interface Reply {
   readonly name: string
   readonly intent: string
-  readonly said: "again" | "unknown" | "made"
+  readonly kind: "again" | "unknown" | "made"
   readonly id?: string
 }
 
-const tell = (intent: string, name: string, { status, headers, body }: Awaited<ReturnType<Api["post"]>>): Told => {
-  if (status === 201) return { name, intent, said: "made", id: body.data.id }
-  const said = headers.get("retry-after") === null ? "unknown" : "again"
-  expect([status, body.error.code]).toEqual([503, said === "unknown" ? "outcome_unknown" : "service_unavailable"])
-  return { name, intent, said }
+const readReply = (
+  intent: string,
+  name: string,
+  { status, headers, body }: Awaited<ReturnType<Api["post"]>>,
+): Reply => {
+  if (status === 201) return { name, intent, kind: "made", id: body.data.id }
+  const kind = headers.get("retry-after") === null ? "unknown" : "again"
+  expect([status, body.error.code]).toEqual([503, kind === "unknown" ? "outcome_unknown" : "service_unavailable"])
+  return { name, intent, kind }
 }
 
 const ready = () => eventually(async () => ((await fetch(`${server.origin}/readyz`)).status === 200 ? true : undefined))
 
-/** Kills a backend that works for the server, if one does. */
+/** Kills a backend that works for the server, if there is one. */
 const kill = () =>
   eventually(async () => {
     const [one] = await run(
@@ -67,30 +71,30 @@ const kill = () =>
     return true
   })
 
-it("what is to come again was not done, and nothing is done twice", async () => {
+it("a request that must be retried was not done, and no request is done twice", async () => {
   const plan = await createPlan(api)
-  const told: Array<Told> = []
+  const replies: Array<Reply> = []
   let isOver = false
   const client = async (no: number) => {
     const customer = await createCustomer(api)
-    const [path, what] = no % 2 === 0 ? ["/charges", { amount: 1000, currency: "NGN" }] : ["/subscriptions", { plan }]
+    const [path, fields] = no % 2 === 0 ? ["/charges", { amount: 1000, currency: "NGN" }] : ["/subscriptions", { plan }]
     for (let n = 0; !isOver; n++)
-      for (let tried = 0, said = "again"; said === "again"; tried++) {
+      for (let tried = 0, answer = "again"; answer === "again"; tried++) {
         const name = `${no} ${n} ${tried}`
-        const body = { customer, payment_method: "pm_test_success", ...(what as object), metadata: { name } }
-        const one = tell(`${no} ${n}`, name, await api.post(path as string, body))
-        told.push(one)
-        said = one.said
-        if (said === "again") await ready()
+        const body = { customer, payment_method: "pm_test_success", ...(fields as object), metadata: { name } }
+        const one = readReply(`${no} ${n}`, name, await api.post(path as string, body))
+        replies.push(one)
+        answer = one.kind
+        if (answer === "again") await ready()
       }
   }
   const clients = Promise.all(Array.from({ length: CLIENTS }, (_, no) => client(no)))
   for (let kills = 0; kills < KILLS; kills++) {
-    const before = told.filter(({ said }) => said === "made").length
+    const before = replies.filter(({ kind }) => kind === "made").length
     await Promise.race([
       clients,
       eventually(async () =>
-        told.filter(({ said }) => said === "made").length >= before + ANSWERED_BETWEEN ? true : undefined,
+        replies.filter(({ kind }) => kind === "made").length >= before + ANSWERED_BETWEEN ? true : undefined,
       ),
     ])
     await kill()
@@ -108,19 +112,19 @@ it("what is to come again was not done, and nothing is done twice", async () => 
       UNION ALL SELECT id, metadata->>'name' FROM subscription`,
   )
   const byName = Map.groupBy(made, ({ name }) => name)
-  for (const { name, said, id } of told) {
-    const its = byName.get(name) ?? []
-    if (said === "again") expect([name, its]).toEqual([name, []])
-    else if (said === "made") expect(its.map((one) => one.id)).toEqual([id])
-    else expect(its.length).toBeLessThanOrEqual(1)
+  for (const { name, kind, id } of replies) {
+    const named = byName.get(name) ?? []
+    if (kind === "again") expect([name, named]).toEqual([name, []])
+    else if (kind === "made") expect(named.map((one) => one.id)).toEqual([id])
+    else expect(named.length).toBeLessThanOrEqual(1)
   }
   const times = Map.groupBy(
-    told.filter(({ name }) => byName.has(name)),
+    replies.filter(({ name }) => byName.has(name)),
     ({ intent }) => intent,
   )
-  expect([...times].filter(([, its]) => its.length > 1)).toEqual([])
-  // Else nothing was tried of all that.
-  expect(told.filter(({ said }) => said === "again").length).toBeGreaterThan(0)
+  expect([...times].filter(([, named]) => named.length > 1)).toEqual([])
+  // Otherwise no case was tested.
+  expect(replies.filter(({ kind }) => kind === "again").length).toBeGreaterThan(0)
   expect(data(await api.get("/charges?status=failed"))).toEqual([])
   await expectSound({ run })
 })

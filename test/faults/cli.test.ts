@@ -1,4 +1,4 @@
-/** The operator's command line: what it refuses, and how (docs/operating.md). */
+/** Tests the operator's command line: its refusals and their messages (docs/operating.md). */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -40,7 +40,7 @@ describe.concurrent("the command line", () => {
     expect(errors).toContain(named)
   })
 
-  it("says with exit code 1 what is not there", async () => {
+  it("reports unknown objects with exit code 1", async () => {
     for (const args of [
       ["journal", "replay", "sub_nowhere"],
       ["account", "show", "acct_nowhere"],
@@ -51,7 +51,7 @@ describe.concurrent("the command line", () => {
     }
   })
 
-  it("says which database cannot be reached, and why", async () => {
+  it("names a database that it cannot reach, and the reason", async () => {
     const nowhere = "postgres://billing:hunter2@127.0.0.1:1/billing"
     for (const [named, args, env] of [
       ["The database cannot be used (DATABASE_URL)", ["account", "list"], { DATABASE_URL: nowhere }],
@@ -64,7 +64,7 @@ describe.concurrent("the command line", () => {
       })
   })
 
-  it("gives a key what its scopes can hold, and no live key without live access", async () => {
+  it("gives a key only valid scopes, and no live key without live access", async () => {
     const { account } = await database.run(() => createAccount({ businessName: "Scoped", liveAccess: "approved" }))
     const restricted = ["key", "create", "--account", account.id, "--mode", "test", "--type", "restricted", "--json"]
     expect((await cli([...restricted, "--scope", "usage=write"])).code).toBe(2)
@@ -82,7 +82,7 @@ describe.concurrent("the command line", () => {
     expect(rolled.errors).toContain("suspended")
   })
 
-  it("opens psql where the database's address leads, its parameters included", async () => {
+  it("opens psql at the database's address, including its parameters", async () => {
     const folder = mkdtempSync(join(tmpdir(), "recurring-billing-psql-"))
     writeFileSync(join(folder, "psql"), '#!/bin/sh\necho "$PGHOST $PGPORT $PGDATABASE $*"', { mode: 0o755 })
     const address = new URL(Redacted.value(database.url()))
@@ -98,23 +98,23 @@ describe.concurrent("the command line", () => {
     expect(without.errors).toContain("There is no psql here.")
   })
 
-  it("stays beside psql where a terminal's interrupt comes to both", async () => {
+  it("stays alive beside psql when a terminal's interrupt reaches both", async () => {
     const folder = mkdtempSync(join(tmpdir(), "recurring-billing-psql-"))
     const psql = `#!/usr/bin/env node
-      process.on("SIGINT", () => console.log("canceled")); process.stdin.resume().on("end", () => process.exit(3)); console.log("begun")`
+      process.on("SIGINT", () => console.log("canceled")); process.stdin.resume().on("end", () => process.exit(3)); console.log("started")`
     writeFileSync(join(folder, "psql"), psql, { mode: 0o755 })
     const env = { DATABASE_URL: Redacted.value(database.url()), PATH: `${folder}:${dirname(process.execPath)}` }
     const child = spawn(process.execPath, [join(ROOT, "scripts/sql.ts")], { env, detached: true })
     const exited = once(child, "exit")
-    for await (const said of child.stdout) {
-      if (String(said).includes("begun")) process.kill(-child.pid!, "SIGINT")
-      if (String(said).includes("canceled")) child.stdin.end()
+    for await (const chunk of child.stdout) {
+      if (String(chunk).includes("started")) process.kill(-child.pid!, "SIGINT")
+      if (String(chunk).includes("canceled")) child.stdin.end()
     }
     expect(await exited).toEqual([3, null])
     rmSync(folder, { recursive: true })
   })
 
-  it("sends nothing to another cell's database that others can read, in production", async () => {
+  it("in production, sends nothing to another cell's database in plain text", async () => {
     const folder = mkdtempSync(join(tmpdir(), "recurring-billing-cli-"))
     const cells = join(folder, "cells.json")
     const remote = "postgres://billing:hunter2@10.255.255.1/billing"
@@ -127,7 +127,7 @@ describe.concurrent("the command line", () => {
       [`--cells: in ${cells} the database of 01`, "cell", "haproxy", "--cells", cells],
     ] as const) {
       const { code, output, errors } = await cli(args, { NODE_ENV: "production" })
-      const line = `${named} must ask for TLS where NODE_ENV=production: add ?sslmode=verify-full to it.\n`
+      const line = `${named} must ask for TLS when NODE_ENV=production: add ?sslmode=verify-full to it.\n`
       expect([code, output, errors]).toEqual([1, "", line])
     }
     rmSync(folder, { recursive: true })

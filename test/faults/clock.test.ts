@@ -1,4 +1,4 @@
-/** A process whose clock and the database's disagree (decision D10): from its start on, from some moment on, and in a command. */
+/** Tests a process whose clock differs from the database's (decision D10): at its start, later, and in a command. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -22,7 +22,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 const { api, database, keys } = useOwnInstance(() => ({ ALLOW_LOOPBACK_WEBHOOKS: "true" }))
 const receiver = useReceiver()
 
-/** Far more than a look at the database's clock takes, and than the first runs of all background work. */
+/** Far more than a check of the database's clock takes, and more than the first runs of all background work. */
 const WATCHED_MS = 6 * SECOND_MS
 
 interface Refusal {
@@ -30,7 +30,7 @@ interface Refusal {
   readonly message: string
 }
 
-/** What a process that is not ready says; undefined while it says nothing, or that it is ready. */
+/** The answer of a process that is not ready. undefined if it does not answer, or is ready. */
 const notReady = async (origin: string): Promise<Refusal | undefined> => {
   const answer = await fetch(`${origin}/readyz`).catch(() => undefined)
   return answer?.status === 503 ? ((await answer.json()) as Refusal) : undefined
@@ -41,7 +41,7 @@ const isReady = async (origin: string): Promise<true | undefined> =>
 
 const databaseAt = ({ message }: Refusal): number => Date.parse(/the database's (\S+Z)/.exec(message)![1]!)
 
-/** Waits until the process has said for long enough, by the database's clock, that the clocks disagree. */
+/** Waits until the process has reported for long enough, by the database's clock, that the clocks differ. */
 const staysRefused = async (origin: string): Promise<void> => {
   const first = await eventually(() => notReady(origin))
   await eventually(async () => {
@@ -62,7 +62,7 @@ const refused = async (own: Api, origin: string): Promise<void> => {
   expect((await fetch(`${origin}/healthz`)).status).toBe(200)
 }
 
-/** All that a clock 40 days ahead would charge, expire or delete, and one 40 days behind would not know. */
+/** Everything that a clock 40 days ahead would charge, expire or delete, and that one 40 days behind would not know. */
 const openShop = async () => {
   const endpoint = receiver.url(`/${crypto.randomUUID()}`)
   receiver.answer(new URL(endpoint).pathname, (_, response) => void response.writeHead(500).end())
@@ -95,7 +95,7 @@ const openShop = async () => {
   return { plan, seen }
 }
 
-/** A process with the clock of a file of its own, from its start on. */
+/** A process whose clock reads a file of its own, from its start. */
 const startWith = async (difference: string) => {
   const file = join(folder, crypto.randomUUID())
   setClock(file, difference)
@@ -106,7 +106,7 @@ const startWith = async (difference: string) => {
   return { file, origin, own: createApi(origin, keys().sk_test), starting: startServer(database.url(), env) }
 }
 
-/** Runs a test of a process, which ends afterwards however its clock stands by then. */
+/** Runs a test of a process, which ends afterwards whatever its clock shows. */
 const ending = async (
   { file, starting }: { readonly file: string; readonly starting: Promise<Server> },
   test: () => Promise<void>,
@@ -119,64 +119,64 @@ const ending = async (
   }
 }
 
-describe.runIf(library !== undefined || isRequired)("a clock that is wrong", () => {
-  it("can be had", () => expect(library, FAKETIME_MISSING).toBeDefined())
+describe.runIf(library !== undefined || isRequired)("a wrong clock", () => {
+  it("can be simulated", () => expect(library, FAKETIME_MISSING).toBeDefined())
 
   it.each([
     ["+40d", /: it is \d{7} s ahead of it,/],
     ["-40d", /: it is \d{7} s behind it,/],
     ["+3s", /: it is [23]\.\d s ahead of it,/],
-  ])("does nothing at a start by %s, says so, and goes on once it is right", async (difference, words) => {
-    const { seen } = await openShop()
-    const before = await seen()
-    const process = await startWith(difference)
-    const { file, origin, own, starting } = process
-    await ending(process, async () => {
-      await staysRefused(origin)
-      expect((await notReady(origin))?.message).toMatch(words)
-      await refused(own, origin)
-      expect(await seen()).toEqual(before)
-      setClock(file, "+0")
-      const server = await starting
-      expect(server.output()).toMatch(/level=ERROR .*This machine's clock says \S+Z, the database's \S+Z: .* by NTP/)
-      await eventually(() => isReady(origin))
-      await eventually(async () => /level=INFO .*agree again/.test(server.output()) || undefined)
-      data(await own.get("/customers"))
-      expect(await seen()).toEqual(before)
-    })
-  })
-
-  it.each(["+40d", "-40d"])(
-    "is noticed when it jumps by %s, and what comes after is in its right order",
-    async (difference) => {
-      const { plan, seen } = await openShop()
-      const process = await startWith("+0")
+  ])(
+    "at a start by %s blocks all work, is reported, and work continues after it is right",
+    async (difference, words) => {
+      const { seen } = await openShop()
+      const before = await seen()
+      const process = await startWith(difference)
       const { file, origin, own, starting } = process
       await ending(process, async () => {
-        await starting
-        const first = await createCustomer(own)
-        const before = await seen()
-        setClock(file, difference)
-        // At once: the next request is refused, without a look in between that would have noticed.
-        await refused(own, origin)
         await staysRefused(origin)
+        expect((await notReady(origin))?.message).toMatch(words)
+        await refused(own, origin)
         expect(await seen()).toEqual(before)
         setClock(file, "+0")
+        const server = await starting
+        expect(server.output()).toMatch(/level=ERROR .*This machine's clock says \S+Z, the database's \S+Z: .* by NTP/)
         await eventually(() => isReady(origin))
-        const customer = await createCustomer(own)
-        expect(customer > first).toBe(true)
-        expect(isMadeSince(customer, Date.now() + DAY_MS)).toBe(false)
-        const subscription = data(
-          await own.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }),
-          201,
-        )
-        expect(Math.abs(Date.parse(subscription.created_at) - Date.now())).toBeLessThan(DAY_MS)
-        expect((await seen()).charges).toHaveLength(before.charges.length + 1)
+        await eventually(async () => /level=INFO .*agree again/.test(server.output()) || undefined)
+        data(await own.get("/customers"))
+        expect(await seen()).toEqual(before)
       })
     },
   )
 
-  it("refuses commands that write, in one line, and lets others read", async () => {
+  it.each(["+40d", "-40d"])("is noticed when it jumps by %s, and later events stay in order", async (difference) => {
+    const { plan, seen } = await openShop()
+    const process = await startWith("+0")
+    const { file, origin, own, starting } = process
+    await ending(process, async () => {
+      await starting
+      const first = await createCustomer(own)
+      const before = await seen()
+      setClock(file, difference)
+      // Immediately: the next request is refused, with no check between that would have noticed.
+      await refused(own, origin)
+      await staysRefused(origin)
+      expect(await seen()).toEqual(before)
+      setClock(file, "+0")
+      await eventually(() => isReady(origin))
+      const customer = await createCustomer(own)
+      expect(customer > first).toBe(true)
+      expect(isMadeSince(customer, Date.now() + DAY_MS)).toBe(false)
+      const subscription = data(
+        await own.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }),
+        201,
+      )
+      expect(Math.abs(Date.parse(subscription.created_at) - Date.now())).toBeLessThan(DAY_MS)
+      expect((await seen()).charges).toHaveLength(before.charges.length + 1)
+    })
+  })
+
+  it("refuses commands that write, in one line, and allows others to read", async () => {
     const file = join(folder, "command")
     setClock(file, "+40d")
     const run = (...args: ReadonlyArray<string>) =>

@@ -12,8 +12,8 @@ import { useServices } from "../support/services.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
-/** One for each test: they go on side by side, and a server works on whatever its database holds. */
-const [ADVANCING, APART, FIRING, LEFT, HELD, LIVING, PAIR] = [
+/** One database for each test: the tests run in parallel, and a server works on everything in its database. */
+const [ADVANCING, APART, FIRING, LEFT, LOCKED, LIVING, PAIR] = [
   useDatabase(),
   useDatabase(),
   useDatabase(),
@@ -28,13 +28,13 @@ const count = (database: TestDatabase, table: "event" | "charge", condition: str
     .run((sql) => sql.unsafe<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE ${condition}`))
     .then(([row]) => row!.n)
 
-/** What must hold after any crash. */
+/** The invariants after any crash. */
 const expectSettled = async (database: TestDatabase) => {
   await expectWhole(database)
   expect(await count(database, "charge", "status = 'pending'")).toBe(0)
 }
 
-/** Kills the server whenever so many events of a type are there, and starts it again; returns the last one. */
+/** Kills the server when this many events of a type exist, and starts it again. Returns the last server. */
 const crashAt = async (server: Server, database: TestDatabase, type: string, progress: ReadonlyArray<number>) => {
   let running = server
   for (const events of progress) {
@@ -49,7 +49,7 @@ const CUSTOMERS = 40
 const HOUR_MS = 3_600_000
 
 describe.concurrent("kill -9", () => {
-  it("in the middle of an advance loses nothing and attempts nothing twice: the next server goes on by itself", async () => {
+  it("in the middle of an advance loses nothing and attempts nothing twice: the next server continues", async () => {
     const database = ADVANCING
     const { keys } = await database.run(() => createAccount({ businessName: "Crash" }))
     let server = await startServer(database.url())
@@ -66,14 +66,14 @@ describe.concurrent("kill -9", () => {
     api = createApi(server.origin, keys.sk_test)
     await eventually(async () => (data(await api.get(`/test/clocks/${clock}`)).status === "ready" ? true : undefined))
     await expectSettled(database)
-    // 36 renew on each of 40 days; 4 fail on the first, are retried on days 1, 4 and 11, and end on day 30.
+    // 36 renew on each of 40 days. 4 fail on the first, are retried on days 1, 4 and 11, and end on day 30.
     expect(await count(database, "event", "type = 'subscription.renewed'")).toBe(36 * 40)
     expect(await count(database, "event", "type = 'subscription.cancelled'")).toBe(4)
     expect(await count(database, "charge", "status = 'failed'")).toBe(4 * 4)
     expect(await server.stop()).toBe(0)
   })
 
-  it("in windows in which hundreds of customers are due, each at an instant of its own, neither: all is told in the order of time", async () => {
+  it("in windows with hundreds of customers, each due at its own instant, loses nothing: events are in order of time", async () => {
     const database = APART
     const { keys } = await database.run(() => createAccount({ businessName: "Apart" }))
     let server = await startServer(database.url())
@@ -96,7 +96,7 @@ describe.concurrent("kill -9", () => {
     await eventually(async () => (data(await api.get(`/test/clocks/${clock}`)).status === "ready" ? true : undefined))
     await expectSettled(database)
     expect(await count(database, "charge", "status = 'succeeded'")).toBe(0.9 * customers * days + 0.1 * customers)
-    // Those that fail do so on the second day, and are retried a day later.
+    // The failures happen on the second day, and are retried a day later.
     expect(await count(database, "charge", "status = 'failed'")).toBe(0.1 * customers * 2)
     for (const table of ["event", "charge"]) {
       const unordered = await database.run((sql) =>
@@ -110,7 +110,7 @@ describe.concurrent("kill -9", () => {
     expect(await server.stop()).toBe(0)
   })
 
-  it("while the wall clock's timers fire loses nothing either", async () => {
+  it("while the wall clock's timers fire loses nothing", async () => {
     const database = FIRING
     const { keys, account } = await database.run(() => createAccount({ businessName: "Crash at noon" }))
     const mine = `account_id = '${account.id}'`
@@ -125,7 +125,7 @@ describe.concurrent("kill -9", () => {
       ),
     )
     for (const answer of created) data(answer, 201)
-    // The hour passes while nobody serves: all of them are due at the next start.
+    // The hour passes while no server runs: all of them are due at the next start.
     expect(await server.stop()).toBe(0)
     await database.run(() => rewind(account.id, HOUR_MS))
     server = await startServer(database.url())
@@ -143,7 +143,7 @@ describe.concurrent("kill -9", () => {
 })
 
 describe.concurrent("a charge that a dead process left", () => {
-  it("on a clock that stands still is finished by the next start, at the clock's time", async () => {
+  it("on a clock that does not move is finished by the next start, at the clock's time", async () => {
     const database = LEFT
     const { keys } = await database.run(() => createAccount({ businessName: "Left behind" }))
     let server = await startServer(database.url())
@@ -153,7 +153,7 @@ describe.concurrent("a charge that a dead process left", () => {
     const body = { customer, plan: await createPlan(api), payment_method: "pm_test_bank_account" }
     const { id } = data(await api.post("/subscriptions", body), 201)
     await server.kill()
-    // As it stands between the commit of the charge and the rail's answer.
+    // The state between the commit of the charge and the rail's answer.
     await database.run((sql) => sql`UPDATE charge SET runner = 424242 WHERE subscription_id = ${id}`)
     await database.run(
       (sql) =>
@@ -170,54 +170,54 @@ describe.concurrent("a charge that a dead process left", () => {
   })
 })
 
-const recovering = useServices(HELD)
+const recovering = useServices(LOCKED)
 
 describe("charges that a dead process left", () => {
-  it("are finished though somebody holds what one of them needs, and that one once it is free", async () => {
-    const { keys } = await HELD.run(() => createAccount({ businessName: "Held" }))
-    const server = await startServer(HELD.url(), { WORKERS: "0" })
+  it("are finished while a row that one of them needs is locked, and that one after the unlock", async () => {
+    const { keys } = await LOCKED.run(() => createAccount({ businessName: "Held" }))
+    const server = await startServer(LOCKED.url(), { WORKERS: "0" })
     const api = createApi(server.origin, keys.sk_test)
     const plan = await createPlan(api)
     const subscribe = async () => {
       const customer = await createCustomer(api)
       return data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_bank_account" }), 201).id
     }
-    // The one that is held comes first.
-    const [held, free] = [await subscribe(), await subscribe()]
+    // The locked one comes first.
+    const [locked, free] = [await subscribe(), await subscribe()]
     // It would be as fast as this process.
     expect(await server.stop()).toBe(0)
-    await HELD.run((sql) => sql`UPDATE charge SET runner = 424242`)
-    await HELD.run((sql) => sql`UPDATE simulator_attempt SET known_at = NULL`)
+    await LOCKED.run((sql) => sql`UPDATE charge SET runner = 424242`)
+    await LOCKED.run((sql) => sql`UPDATE simulator_attempt SET known_at = NULL`)
     const statuses = () =>
-      HELD.run((sql) =>
+      LOCKED.run((sql) =>
         Effect.map(
-          sql<{ status: string }>`SELECT status FROM subscription WHERE id IN (${held}, ${free}) ORDER BY id`,
+          sql<{ status: string }>`SELECT status FROM subscription WHERE id IN (${locked}, ${free}) ORDER BY id`,
           (rows) => rows.map(({ status }) => status),
         ),
       )
-    const told: Array<unknown> = []
-    const logger = Logger.layer([Logger.make(({ logLevel, message }) => void told.push([logLevel, message]))])
+    const logged: Array<unknown> = []
+    const logger = Logger.layer([Logger.make(({ logLevel, message }) => void logged.push([logLevel, message]))])
     const recover = () => recovering(Effect.provide(recoverAll, logger))
-    const { release } = await hold(HELD, (sql) => sql`SELECT 1 FROM subscription WHERE id = ${held} FOR UPDATE`)
+    const { release } = await hold(LOCKED, (sql) => sql`SELECT 1 FROM subscription WHERE id = ${locked} FOR UPDATE`)
     await recover()
     expect(await statuses()).toEqual(["incomplete", "active"])
-    const [charge] = await HELD.run(
-      (sql) => sql<{ id: string }>`SELECT id FROM charge WHERE subscription_id = ${held} AND status = 'pending'`,
+    const [charge] = await LOCKED.run(
+      (sql) => sql<{ id: string }>`SELECT id FROM charge WHERE subscription_id = ${locked} AND status = 'pending'`,
     )
-    expect(told).toContainEqual([
+    expect(logged).toContainEqual([
       "Warn",
-      ["somebody holds what charges need that are to be settled", { held: [charge!.id] }],
+      ["charges wait for rows that another transaction has locked", { charges: [charge!.id] }],
     ])
     await release()
     await recover()
     expect(await statuses()).toEqual(["active", "active"])
-    expect(await count(HELD, "charge", "status = 'succeeded'")).toBe(2)
+    expect(await count(LOCKED, "charge", "status = 'succeeded'")).toBe(2)
   })
 })
 
 const living = useServices(LIVING)
 
-it("what a process that lives has dropped on a clock is finished by it, while another one moves that clock", async () => {
+it("a charge that a live process dropped on a clock is finished by it, while another process moves that clock", async () => {
   const { keys } = await LIVING.run(() => createAccount({ businessName: "Dropped" }))
   const server = await startServer(LIVING.url())
   const api = createApi(server.origin, keys.sk_test)
@@ -229,7 +229,7 @@ it("what a process that lives has dropped on a clock is finished by it, while an
   await LIVING.run((sql) => sql`UPDATE simulator_attempt SET known_at = NULL`)
   await LIVING.run((sql) => sql`UPDATE charge SET runner = ${runner} WHERE id = ${id}`)
   data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time: "2026-01-02T00:00:00Z" }), 202)
-  // It waits for what looks as if it were in the other one's hand.
+  // It waits for charges that may be in flight in the other process.
   await eventually(() =>
     LIVING.run((sql) => sql`SELECT 1 FROM test_clock WHERE state = 'advancing' AND runner IS NOT NULL`).then(
       ([row]) => row,
@@ -242,7 +242,7 @@ it("what a process that lives has dropped on a clock is finished by it, while an
 })
 
 describe.concurrent("two servers", () => {
-  it("share the same due subscriptions without doing anything twice", async () => {
+  it("share the due subscriptions and do nothing twice", async () => {
     const database = PAIR
     const { keys, account } = await database.run(() => createAccount({ businessName: "Pair" }))
     const first = await startServer(database.url())
@@ -256,7 +256,7 @@ describe.concurrent("two servers", () => {
       ),
     )
     for (const answer of created) data(answer, 201)
-    // The hour passes while nobody serves: both find them due as they start.
+    // The hour passes while no server runs: both find them due at their start.
     expect(await first.stop()).toBe(0)
     await database.run(() => rewind(account.id, HOUR_MS))
     const servers = await Promise.all([startServer(database.url()), startServer(database.url())])

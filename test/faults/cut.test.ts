@@ -1,4 +1,4 @@
-/** Connections to the database that are cut again and again while a clock moves: none of its steps is at fault. */
+/** Cuts connections to the database repeatedly while a clock moves: no step of the clock fails. */
 import { expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
@@ -15,7 +15,7 @@ const CUSTOMERS = 10
 const DAYS = 60
 const CUTS = 12
 
-it("the clock arrives, and everything was charged once", async () => {
+it("the clock arrives, and each bill was charged once", async () => {
   const { keys } = await database.run(() => createAccount({ businessName: "Fit Lagos" }))
   const proxy = await startProxy(database.url())
   const server = await startServer(proxy.url)

@@ -17,7 +17,7 @@ import { createCustomer, createPlan, data, eventually } from "../support/story.t
 
 const [database, served, shared, alone] = [useDatabase(), useDatabase(), useDatabase(), useDatabase()]
 
-/** More than a batch, so that several are under way at once. */
+/** More than a batch, so that several are in progress at the same time. */
 const SUBSCRIPTIONS = 1200
 
 const bill = {
@@ -46,7 +46,7 @@ const dunning = {
   gaveUp: false,
 }
 
-/** Overdue subscriptions, as they stood when the service went down for months: everything of theirs is long due. */
+/** Overdue subscriptions after months of downtime: all their timers are long due. */
 const seed = (account: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -71,7 +71,7 @@ const seed = (account: string) =>
   })
 
 describe("after downtime", () => {
-  it("every overdue subscription is retried once and then cancelled: no timer is lost between lanes", async () => {
+  it("each overdue subscription is retried once and then cancelled: no timer is lost between shards", async () => {
     const { account } = await database.run(() => createAccount({ businessName: "Down" }))
     await database.run(() => seed(account.id))
     await Effect.runPromise(
@@ -89,7 +89,7 @@ describe("after downtime", () => {
     expect(attempts).toEqual([{ attempt_number: 2, n: SUBSCRIPTIONS }])
   })
 
-  it("a renewal that fails is retried its interval after the attempt, and unpaid since then", async () => {
+  it("a failed renewal is retried its interval after the attempt, and counts as unpaid since then", async () => {
     const { account, keys } = await served.run(() => createAccount({ businessName: "Back" }))
     const before = await startServer(served.url())
     const api = createApi(before.origin, keys.sk_test)
@@ -102,7 +102,7 @@ describe("after downtime", () => {
     }
     const { id } = data(await api.post("/subscriptions", body), 201)
     expect(await before.stop()).toBe(0)
-    // Due five days ago, with all that would have followed.
+    // Due five days ago, with all the steps that would have followed.
     await served.run(() => rewind(account.id, 12 * DAY_MS))
     const after = await startServer(served.url())
     const late = createApi(after.origin, keys.sk_test)
@@ -122,7 +122,7 @@ describe("after downtime", () => {
     expect(await after.stop()).toBe(0)
   })
 
-  it("what somebody holds of one account keeps no other account's renewals", async () => {
+  it("a locked row of one account does not delay other accounts' renewals", async () => {
     const names = ["Held", "Free"]
     const before = await startServer(shared.url())
     const both = await Promise.all(
@@ -142,7 +142,7 @@ describe("after downtime", () => {
     expect(await before.stop()).toBe(0)
     for (const { account } of both) await shared.run(() => rewind(account, 7 * DAY_MS))
     const [mine, other] = both as [(typeof both)[0], (typeof both)[0]]
-    const held = await hold(shared, (sql) => sql`SELECT 1 FROM customer WHERE id = ${mine.customer} FOR UPDATE`)
+    const locked = await hold(shared, (sql) => sql`SELECT 1 FROM customer WHERE id = ${mine.customer} FOR UPDATE`)
     const after = await startServer(shared.url())
     const renewed = ({ keys, id }: typeof mine) =>
       eventually(async () => {
@@ -152,12 +152,12 @@ describe("after downtime", () => {
         return length === 2 ? true : undefined
       })
     await renewed(other)
-    await held.release()
+    await locked.release()
     await renewed(mine)
     expect(await after.stop()).toBe(0)
   })
 
-  it("a renewal whose charge somebody holds, once it was sent, keeps no others: it is settled by the recovery", async () => {
+  it("a sent renewal whose charge is locked does not delay others: recovery settles it", async () => {
     const { account, keys } = await alone.run(() => createAccount({ businessName: "Alone" }))
     const before = await startServer(alone.url())
     const api = createApi(before.origin, keys.sk_test)
@@ -173,8 +173,8 @@ describe("after downtime", () => {
     const sweeping = Effect.runPromise(
       sweep([subscriptionTimers]).pipe(Effect.provide(servicesLayer(alone.url(), KEYS)), Effect.scoped),
     )
-    await rail.stands()
-    const held = await hold(alone, (sql) => sql`SELECT 1 FROM charge WHERE status = 'pending' FOR UPDATE`)
+    await rail.waiters()
+    const locked = await hold(alone, (sql) => sql`SELECT 1 FROM charge WHERE status = 'pending' FOR UPDATE`)
     await rail.release()
     await sweeping
     const statuses = async () => {
@@ -182,7 +182,7 @@ describe("after downtime", () => {
       return rows.map(({ status }) => status).join()
     }
     expect(await statuses()).toBe("succeeded,pending")
-    await held.release()
+    await locked.release()
     const after = await startServer(alone.url())
     await eventually(async () => ((await statuses()) === "succeeded,succeeded" ? true : undefined))
     expect(data(await createApi(after.origin, keys.sk_test).get(`/subscriptions/${id}`)).status).toBe("active")

@@ -16,16 +16,16 @@ const PARALLEL = 20
 
 const withKey = (key: string) => ({ "idempotency-key": key })
 
-/** Runs a program that works on records, as a process of the service does. */
+/** Runs a program that works on idempotency records, as a process of the service does. */
 const withRecords = <A, E>(program: Effect.Effect<A, E, SqlClient.SqlClient | RecordKeys>) =>
   database.run(() => Effect.provide(program, RecordKeys.layer.pipe(Layer.provide(secretsLayer(database)))))
 
-/** What the record of a key is found by. */
+/** The key of a record. */
 const kept = (key: string): Promise<string> =>
   withRecords(Effect.map(RecordKeys, (keys) => keys.of({ account_id: accountId(), livemode: false }, key).name))
 
 describe("Idempotency-Key", () => {
-  it.each(["/customers", "/plans"])("20 identical POSTs to %s at once make one object", async (path) => {
+  it.each(["/customers", "/plans"])("20 identical concurrent POSTs to %s make one object", async (path) => {
     const body =
       path === "/customers" ? { name: "One" } : { name: "One", amount: 5000, currency: "NGN", billing_cycle: "daily" }
     const before = (await api.all(path)).length
@@ -45,7 +45,7 @@ describe("Idempotency-Key", () => {
     }
   })
 
-  it("20 identical subscriptions at once charge once", async () => {
+  it("20 identical concurrent subscriptions charge once", async () => {
     const body = { customer: await createCustomer(api), plan: await createPlan(api), payment_method: "pm_test_success" }
     const answers = await Promise.all(
       Array.from({ length: PARALLEL }, () => api.post("/subscriptions", body, withKey("subscribe"))),
@@ -57,7 +57,7 @@ describe("Idempotency-Key", () => {
     expect((await api.all(`/charges?customer=${body.customer}`)).length).toBe(1)
   })
 
-  it("replays the answer word for word", async () => {
+  it("replays the response byte for byte", async () => {
     const first = await api.post("/customers", { name: "Same", metadata: { a: "1", b: "2" } }, withKey("same"))
     const replay = await api.post("/customers", { metadata: { b: "2", a: "1" }, name: "Same" }, withKey("same"))
     expect(replay.status).toBe(201)
@@ -90,14 +90,14 @@ describe("Idempotency-Key", () => {
     expect([answer.status, answer.body.error.param]).toEqual([400, "Idempotency-Key"])
   })
 
-  it("makes one object though its process looks dead for a moment", async () => {
+  it("makes one object even if its process looks dead for a moment", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     const post = () => api.post("/customers", { name: "Slow", test_clock: clock }, withKey("lost lock"))
     const name = await kept("lost lock")
     const answers = await database.run((sql) =>
       sql.withTransaction(
         Effect.gen(function* () {
-          // The first request waits for the clock's row; then the connection goes by which others tell that it lives.
+          // The first request waits for the clock's row. Then it loses the connection that shows others it is alive.
           yield* sql`SELECT 1 FROM test_clock WHERE id = ${clock} FOR UPDATE`
           const first = post()
           yield* Effect.promise(() =>
@@ -115,18 +115,18 @@ describe("Idempotency-Key", () => {
       expect([status, body.error?.code]).toEqual([409, "idempotency_request_in_progress"])
     data(await answers.first, 201)
     expect(data(await api.get(`/test/clocks/${clock}`)).customer_count).toBe(1)
-    // The process says again that it lives: what it has in hand by then nobody takes over.
+    // The process shows again that it is alive. No other process takes over its current records.
     await eventually(async () => {
-      const held = await database.run(
+      const granted = await database.run(
         (sql) => sql`
           SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::int::oid AND granted
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
       )
-      return held.length > 0 ? true : undefined
+      return granted.length > 0 ? true : undefined
     })
   })
 
-  it("is not kept, nor is the answer in the clear", async () => {
+  it("is not stored in plain text, nor is the response", async () => {
     const name = `Secret name ${Math.trunc(performance.now())}`
     const first = await api.post("/customers", { name }, withKey("a key of mine"))
     const key = await kept("a key of mine")
@@ -140,10 +140,10 @@ describe("Idempotency-Key", () => {
     expect(again.body).toEqual(first.body)
   })
 
-  it("is taken over from a process that died, and what that had begun is finished", async () => {
+  it("is taken over from a dead process, and its started work is finished", async () => {
     const body = { customer: await createCustomer(api), plan: await createPlan(api), payment_method: "pm_test_success" }
     const answered = data(await api.post("/subscriptions", body, withKey("crash")), 201)
-    // As a process leaves it that dies between its first transaction and its answer.
+    // The state after a process died between its first transaction and its answer.
     const dead = 424_242
     const key = await kept("crash")
     await database.run(
@@ -155,26 +155,26 @@ describe("Idempotency-Key", () => {
     expect((await api.all(`/charges?customer=${body.customer}`)).length).toBe(1)
   })
 
-  it("is free for every process once its request could not be finished, and what that had begun is finished", async () => {
+  it("is free for all processes if its request could not finish, and the started work is finished", async () => {
     const other = await startServer(database.url())
     const price = 777_701
     const plan = await createPlan(api, { amount: price })
     const body = { customer: await createCustomer(api), plan, payment_method: "pm_test_success" }
     const statement = (text: string) => database.run((sql) => sql.unsafe(text).unprepared)
-    // The rail within cannot keep its books: the subscription is begun by then.
+    // The simulator cannot write its books. The subscription is started by then.
     await statement(
       "CREATE FUNCTION refuse_attempt() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused by the test'; END $$",
     )
     await statement(
       `CREATE TRIGGER refuse_attempt BEFORE INSERT ON simulator_attempt FOR EACH ROW WHEN (new.amount_kobo = ${price}) EXECUTE FUNCTION refuse_attempt()`,
     )
-    const begun = data(await api.post("/subscriptions", body, withKey("begun")), 201)
-    expect(begun.status).toBe("incomplete")
+    const started = data(await api.post("/subscriptions", body, withKey("begun")), 201)
+    expect(started.status).toBe("incomplete")
     await statement("DROP TRIGGER refuse_attempt ON simulator_attempt")
     const elsewhere = createApi(other.origin, keys().sk_test)
     const made = data(await elsewhere.post("/subscriptions", body, withKey("begun")), 201)
-    expect(made.id).toBe(begun.id)
-    // The charge is still in the hand of the process that sent it, which finishes it.
+    expect(made.id).toBe(started.id)
+    // The charge is still in flight in the process that sent it, which finishes it.
     await eventually(async () =>
       data(await api.get(`/subscriptions/${made.id}`)).status === "active" ? true : undefined,
     )
@@ -183,10 +183,10 @@ describe("Idempotency-Key", () => {
     expect(await other.stop()).toBe(0)
   })
 
-  it("that a living process knows nothing of any more is free for others after a minute, and for itself at once", async () => {
+  it("that a live process no longer knows is free for others after a minute, and for the same process immediately", async () => {
     const other = await startServer(database.url())
     const elsewhere = createApi(other.origin, keys().sk_test)
-    // As a process leaves it that loses its database as it claims a key.
+    // The state after a process lost its database while claiming a key.
     const lose = async (name: string) => {
       data(await api.post("/customers", { name }, withKey(name)), 201)
       const key = await kept(name)
@@ -209,7 +209,7 @@ describe("Idempotency-Key", () => {
     expect(await other.stop()).toBe(0)
   })
 
-  it("survives a crash of the server in the middle of a subscription", async () => {
+  it("survives a crash of the server during a subscription", async () => {
     const server = await startServer(database.url())
     const mine = createApi(server.origin, keys().sk_test)
     const customer = await createCustomer(api)
@@ -241,7 +241,7 @@ describe("Idempotency-Key", () => {
     expect(await database.run((sql) => sql`SELECT reference FROM simulator_attempt WHERE attempts > 1`)).toEqual([])
   })
 
-  it("survives a crash in the middle of everything else that charges", async () => {
+  it("survives a crash during every other request that charges", async () => {
     const server = await startServer(database.url())
     const mine = createApi(server.origin, keys().sk_test)
     const customer = await createCustomer(api)

@@ -1,4 +1,4 @@
-/** What an operator sees: logs, metrics, traces. */
+/** Tests the operator's view: logs, metrics, traces. */
 import { once } from "node:events"
 import { Agent, createServer, request as httpRequest, type IncomingMessage } from "node:http"
 import { type AddressInfo, connect } from "node:net"
@@ -13,7 +13,7 @@ import { createCustomer, createPlan, data, eventually } from "../support/story.t
 
 const database = useDatabase()
 
-/** A server that takes whatever is sent to it, by path. */
+/** A server that accepts everything sent to it, by path. */
 const startCollector = async () => {
   const received: Array<{ readonly path: string; readonly body: string }> = []
   const server = createServer((request, response) => {
@@ -31,7 +31,7 @@ const startCollector = async () => {
   return { received, port, close: () => new Promise((resolve) => server.close(resolve)) }
 }
 
-describe("a server in operation", () => {
+describe("a running server", () => {
   it("logs each request as a line of JSON with its IDs and no secrets, counts it, and sends traces", async () => {
     const collector = await startCollector()
     // A port that was free a moment ago.
@@ -99,7 +99,7 @@ describe("a server in operation", () => {
     )
     expect(trace.body).toContain("recurring-billing")
     expect(await server.stop()).toBe(0)
-    // Spans name routes as they are declared; neither what is asked for nor who else's trace it should be counts.
+    // Spans use declared route names. Neither the requested path nor a foreign trace ID counts.
     const sent = collector.received.map(({ body }) => body).join()
     expect(sent).toContain('"http.route"')
     for (const secret of [keys.sk_test, "ada@example.com", "ada%40example.com", "email=", foreign])
@@ -118,13 +118,13 @@ const dial = async (origin: string, text: string) => {
 }
 
 describe("a server that gets SIGTERM", () => {
-  it("settles what it has begun to charge, also where a job had woken it for that", async () => {
-    const { account, keys } = await database.run(() => createAccount({ businessName: "Due at once" }))
+  it("settles the charges it has started, also those that a job started", async () => {
+    const { account, keys } = await database.run(() => createAccount({ businessName: "Due immediately" }))
     const server = await startServer(database.url())
     const api = createApi(server.origin, keys.sk_test)
     const customer = await createCustomer(api)
     const plan = await createPlan(api)
-    // Near enough for a job; on a machine that is slow some are made too late.
+    // Near enough for a job. On a slow machine some are made too late.
     const start_at = new Date(Date.now() + 3_000).toISOString()
     const body = { customer, plan, payment_method: "pm_test_success", start_at }
     await Promise.all(Array.from({ length: 200 }, () => api.post("/subscriptions", body)))
@@ -136,7 +136,7 @@ describe("a server that gets SIGTERM", () => {
     expect(server.output()).not.toContain("ERROR")
   })
 
-  it("closes what is silent at once, and lets what is at work finish", async () => {
+  it("closes silent connections immediately, and lets active requests finish", async () => {
     const { keys } = await database.run(() => createAccount({ businessName: "At work" }))
     const server = await startServer(database.url())
     const api = createApi(server.origin, keys.sk_test)
@@ -155,17 +155,17 @@ describe("a server that gets SIGTERM", () => {
     await once(response.resume(), "end")
     const idleClosed = closed(idle.socket!)
 
-    const [held, letGo] = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
+    const [locked, letGo] = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
     const holding = database.run((sql) =>
       sql.withTransaction(
         Effect.gen(function* () {
           yield* sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`
-          yield* Deferred.succeed(held, undefined)
+          yield* Deferred.succeed(locked, undefined)
           yield* Deferred.await(letGo)
         }),
       ),
     )
-    await Effect.runPromise(Deferred.await(held))
+    await Effect.runPromise(Deferred.await(locked))
     const atWork = api.patch(`/customers/${customer}`, { name: "Ada Eze" })
     await eventually(async () => {
       const [row] = await database.run(
@@ -177,7 +177,7 @@ describe("a server that gets SIGTERM", () => {
     })
 
     const code = server.stop()
-    // One that is told twice has been told once.
+    // A second signal has the effect of one.
     server.process.kill("SIGTERM")
     await Promise.all([silent.closed, idleClosed])
     await expect(fetch(server.origin)).rejects.toThrow()

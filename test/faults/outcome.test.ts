@@ -1,6 +1,6 @@
 /**
- * What a client may believe of an answer while the database is lost in the middle of its request (decision N4): `Retry-After` says that nothing was
- * done, `outcome_unknown` that it may have been, anything else that it was.
+ * Tests the meaning of an answer when the database is lost during a request (decision N4). `Retry-After`: nothing was
+ * done. `outcome_unknown`: it may have been done. All other answers: it was done.
  */
 import type { Statement } from "effect/sql/Statement"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
@@ -17,7 +17,7 @@ import { expectSound } from "../support/whole.ts"
 const database = useDatabase()
 
 let proxy: Awaited<ReturnType<typeof startProxy>>
-/** One has a database that it loses; the other prepares. */
+/** One server loses its database; the other prepares. */
 let losing: Server
 let steady: Server
 let api: Api
@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterAll(async () => {
   expect([await losing.stop(), await steady.stop()]).toEqual([0, 0])
   proxy.close()
-  // The rail may be asked about a charge before it reads what was sent: then that is sent again, under the same reference.
+  // The rail may be asked about a charge before it reads the request. The same charge is then sent again.
   await expectSound(database)
 })
 
@@ -50,7 +50,7 @@ const PAYS = { payment_method: "pm_test_success" }
 /** A write that a client makes. */
 interface Write {
   readonly send: (headers?: Readonly<Record<string, string>>) => Promise<Answer>
-  /** A row for each time that it was done. */
+  /** One row for each time that it was done. */
   readonly done: (sql: Sql) => Statement<object>
 }
 
@@ -124,58 +124,58 @@ const WRITES: Readonly<Record<string, () => Promise<Write>>> = {
 
 const timesDone = async ({ done }: Write) => (await database.run((sql) => done(sql))).length
 
-/** What an answer says: that it is to come again, as nothing was done; that nobody knows; or that it was done, wholly or in part. */
-const saidBy = ({ status, headers, body }: Answer): "again" | "unknown" | "begun" | "done" => {
+/** The meaning of an answer: retry (nothing was done), unknown, or done wholly or in part. */
+const readOutcome = ({ status, headers, body }: Answer): "again" | "unknown" | "begun" | "done" => {
   if (status !== 503) {
     expect(status, JSON.stringify(body)).toBeLessThan(300)
     return ["pending", "incomplete"].includes(body.data.status) ? "begun" : "done"
   }
-  const said = [body.error.code, headers.get("retry-after") !== null]
+  const codeAndRetry = [body.error.code, headers.get("retry-after") !== null]
   expect([
     ["service_unavailable", true],
     ["outcome_unknown", false],
-  ]).toContainEqual(said)
-  return said[1] === true ? "again" : "unknown"
+  ]).toContainEqual(codeAndRetry)
+  return codeAndRetry[1] === true ? "again" : "unknown"
 }
 
-const sayings = new Set<string>()
+const outcomes = new Set<string>()
 
 describe.each(Object.keys(WRITES))("%s whose database is lost", (name) => {
-  it("at any step is answered by what became of it", async () => {
+  it("gets a truthful answer at every step", async () => {
     for (let piece = 1, isBroken = true; isBroken; piece++) {
       const write = await WRITES[name]!()
       const mended = proxy.breakAt(piece)
       const answer = await write.send()
       isBroken = mended()
-      let said = saidBy(answer)
-      sayings.add(said)
-      if (said === "again") {
+      let outcome = readOutcome(answer)
+      outcomes.add(outcome)
+      if (outcome === "again") {
         expect(await timesDone(write)).toBe(0)
-        // As it is told. Another of the lost connections may be the one that it comes by.
-        said = await eventually(async () => {
-          const second = saidBy(await write.send())
+        // As the answer says. The request may use another of the lost connections.
+        outcome = await eventually(async () => {
+          const second = readOutcome(await write.send())
           return second === "again" ? undefined : second
         })
       }
-      if (said === "unknown") expect(await timesDone(write)).toBeLessThanOrEqual(1)
+      if (outcome === "unknown") expect(await timesDone(write)).toBeLessThanOrEqual(1)
       else expect(await timesDone(write)).toBe(1)
     }
   })
 })
 
-it("all of that is said at some step", () => {
-  expect([...sayings].sort()).toEqual(["again", "begun", "done", "unknown"])
+it("gets each kind of answer at some step", () => {
+  expect([...outcomes].sort()).toEqual(["again", "begun", "done", "unknown"])
 })
 
 describe.each(["a customer", "a charge", "a subscription"])("%s with an Idempotency-Key", (name) => {
-  it("is done once, whenever its database is lost, and who repeats it gets what came of it", async () => {
+  it("is done once, whenever its database is lost, and a repeat gets its result", async () => {
     for (let piece = 1, isBroken = true; isBroken; piece++) {
       const write = await WRITES[name]!()
       const headers = { "idempotency-key": `${name} ${piece}` }
       const mended = proxy.breakAt(piece)
       const first = await write.send(headers)
       isBroken = mended()
-      saidBy(first)
+      readOutcome(first)
       const last = await eventually(async () => {
         const again = await write.send(headers)
         return again.status < 300 ? again : undefined
@@ -187,7 +187,7 @@ describe.each(["a customer", "a charge", "a subscription"])("%s with an Idempote
   })
 })
 
-it("what was begun is finished, each payment once", async () => {
+it("all started work is finished, each payment once", async () => {
   await eventually(async () => {
     const left = await database.run((sql) => sql`SELECT 1 FROM charge WHERE status = 'pending' LIMIT 1`)
     return left.length === 0 ? true : undefined

@@ -4,13 +4,13 @@ import { rewind } from "../support/rewind.ts"
 import { startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
-// Serves requests only: what is due is for a second server to fire.
+// Serves requests only: a second server fires the timers.
 const { accountId, api, database } = useOwnInstance(() => ({ WORKERS: "0" }))
 
 const HOUR_MS = 3_600_000
 
-describe("an actor that cannot be decided on", () => {
-  it("holds nobody else back", async () => {
+describe("an actor whose decision fails", () => {
+  it("does not block others", async () => {
     const plan = await createPlan(api, { billing_cycle: "weekly" })
     const customer = await createCustomer(api)
     const start_at = new Date(Date.now() + HOUR_MS).toISOString()
@@ -20,7 +20,7 @@ describe("an actor that cannot be decided on", () => {
         data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", start_at }), 201).id,
       )
     }
-    // Due first of all, and broken in a way that no constraint knows of.
+    // Due first, and corrupt in a way that no constraint detects.
     await database.run((sql) => sql`UPDATE subscription SET state = 'nowhere' WHERE id = ${ids[0]}`)
     await database.run(() => rewind(accountId(), HOUR_MS))
     const server = await startServer(database.url())
@@ -32,12 +32,12 @@ describe("an actor that cannot be decided on", () => {
     expect(await server.stop()).toBe(0)
   })
 
-  it("holds no other charge up that the rail decides at the same time", async () => {
+  it("does not block another charge that the rail decides at the same time", async () => {
     const [plan, customer] = [await createPlan(api, { billing_cycle: "weekly" }), await createCustomer(api)]
     const bought = { customer, plan, payment_method: "pm_test_timeout_then_success" }
     const ids: Array<string> = []
     for (let n = 0; n < 5; n++) ids.push(data(await api.post("/subscriptions", bought), 201).id)
-    // What its charge is for cannot be decided on: the charge itself can.
+    // Its charge's subject cannot be decided. The charge itself can.
     await database.run((sql) => sql`UPDATE subscription SET state = 'nowhere' WHERE id = ${ids[0]}`)
     await database.run(() => rewind(accountId(), HOUR_MS))
     const server = await startServer(database.url())

@@ -1,6 +1,6 @@
 /**
- * Two at once, on the wall clock: each race many times over, with what must add up afterwards whoever won. The server
- * serves requests only; what is due is swept by two workers of the test's, each a process of its own as others see it.
+ * Tests two concurrent actions on the wall clock, each race many times, and checks the sums. The server serves requests
+ * only. Two workers of the test fire the timers; each counts as a separate process.
  */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
@@ -27,7 +27,7 @@ const RACES = 24
 const workers = [useServices(database), useServices(database)] as const
 const work = (worker: 0 | 1 = 0) => workers[worker](Effect.asVoid(sweep([chargeTimers, subscriptionTimers])))
 
-/** Everything due, by two workers; `meanwhile` goes on at the same time. */
+/** Fires everything due, by two workers. `meanwhile` runs at the same time. */
 const race = async <T>(meanwhile: () => Promise<T>): Promise<T> => {
   const [answer] = await Promise.all([meanwhile(), work(0), work(1)])
   await work()
@@ -60,7 +60,7 @@ interface Outcome {
   readonly refunds: number
 }
 
-/** What came of a subscription's second bill, by its charges and by the books. */
+/** The result of a subscription's second bill, by its charges and by the books. */
 const outcome = async (id: string): Promise<Outcome> => {
   const [row] = await database.run(
     (sql) => sql<Outcome>`
@@ -87,7 +87,7 @@ const refused = (answers: ReadonlyArray<Answer>) =>
   new Set(answers.filter(({ status }) => status >= 400).map((answer) => refusal(answer)[1]))
 
 describe("a race between", () => {
-  it("a manual retry and the automatic one is won by one of them at a time", async () => {
+  it("a manual retry and the automatic one is won by one of them", async () => {
     const ids = await subscribed("pm_test_success_then_insufficient_funds", {
       retry_logic: { max_attempts: 3, retry_intervals_days: [1, 30], escalation_on_failure: "none" },
     })
@@ -109,7 +109,7 @@ describe("a race between", () => {
     let paid = 0
     for (const id of ids) {
       const after = await outcome(id)
-      // One success at most, and money in the books for exactly that one.
+      // At most one success, and the books have the money of exactly that one.
       expect(after).toMatchObject({
         status: after.paid === 1 ? "active" : "past_due",
         open: 0,
@@ -124,7 +124,7 @@ describe("a race between", () => {
     await expectWhole(database)
   })
 
-  it("cancelling and a retry that succeeds leaves the money paid or owed back, never both and never neither", async () => {
+  it("a cancellation and a successful retry leaves the money paid or owed back, never both and never neither", async () => {
     const ids = await subscribed("pm_test_success", { retry_logic: { retry_intervals_days: [1] } })
     await Promise.all(
       ids.map((id) => api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_succeeds_on_attempt_2" })),
@@ -150,14 +150,14 @@ describe("a race between", () => {
     await expectWhole(database)
   })
 
-  it("pausing and the renewal at the boundary is a pause without a charge, or a renewal", async () => {
+  it("a pause and the renewal at the boundary is a pause without a charge, or a renewal", async () => {
     const ids = await subscribed("pm_test_success", { pause_enabled: true })
     await pass(WEEK_MS)
     const answers = await race(() => Promise.all(ids.map((id) => api.post(`/subscriptions/${id}/pause`))))
     for (const [index, id] of ids.entries()) {
       const after = await outcome(id)
       const accepted = answers[index]!.status === 200
-      // Paused before it was due, or in the week that it had just renewed for.
+      // Paused before it was due, or in the week of the renewal.
       expect(after.status).toBe(accepted ? "paused" : "active")
       expect(after).toMatchObject({ open: 0, attempts: after.paid, cash: 100_000 * (1 + after.paid) })
       if (!accepted) expect(after.paid).toBe(1)
@@ -166,7 +166,7 @@ describe("a race between", () => {
     await expectWhole(database)
   })
 
-  it("resuming and resumes_at resumes once, and charges once", async () => {
+  it("a resumption and resumes_at resumes once, and charges once", async () => {
     const ids = await subscribed("pm_test_success", { pause_enabled: true, pro_rate: false })
     const resumes_at = new Date(Date.now() + DAY_MS).toISOString()
     await Promise.all(ids.map(async (id) => data(await api.post(`/subscriptions/${id}/pause`, { resumes_at }))))
@@ -182,7 +182,7 @@ describe("a race between", () => {
     await expectWhole(database)
   })
 
-  it("a hundred reports of units and the renewal bills every accepted unit once", async () => {
+  it("a hundred reports of units and the renewal bills each accepted unit once", async () => {
     const ids = await subscribed("pm_test_success", { overage_per_unit: 100 }, 2)
     await pass(WEEK_MS)
     const answers = await race(() =>
@@ -194,7 +194,7 @@ describe("a race between", () => {
     )
     expect(refused(answers)).toEqual(new Set())
     const reported = answers.reduce((sum, answer) => sum + (data(answer, 201).quantity as number), 0)
-    // Whatever came after the first renewal is billed with the second.
+    // Units after the first renewal are billed with the second.
     await pass(WEEK_MS)
     await work()
     const [billed] = await database.run(
@@ -209,7 +209,7 @@ describe("a race between", () => {
     await expectWhole(database)
   })
 
-  it("removing a payment method and subscribing with it leaves no subscription with what is gone", async () => {
+  it("a removal of a payment method and a subscription with it leaves no subscription with a removed method", async () => {
     const plan = await createPlan(api, { billing_cycle: "weekly" })
     for (let n = 0; n < 10; n++) {
       const customer = await createCustomer(api)
@@ -228,7 +228,7 @@ describe("a race between", () => {
     }
   })
 
-  it("subscribing and cancelling what is just being made tells of its creation first", async () => {
+  it("a subscription and its cancellation emits the creation first", async () => {
     const plan = await createPlan(api, { billing_cycle: "weekly" })
     for (let n = 0; n < 15; n++) {
       const customer = await createCustomer(api)
@@ -278,7 +278,7 @@ describe("a race between", () => {
   })
 })
 
-/** The payment link of a nudge about no subscription, sent by a process that sends: this server's. */
+/** The payment link of a nudge about no subscription. This server's process sends the nudge. */
 const sentLink = async (of: Api, customer: string): Promise<string> => {
   const sender = await startServer(database.url())
   const link = await nudge(of, customer).finally(sender.stop)
@@ -291,7 +291,7 @@ describe("a new default payment method", () => {
     ["is set", "a method of the subscription's own", "pm_test_success_then_insufficient_funds"],
     ["a link saves", "the default from before", undefined],
   ])("that %s while a renewal by %s is being decided is tried when that fails (E25)", async (how, _, own) => {
-    // An account of its own: what the races before left for later would come due, too, and be decided first.
+    // A separate account: the earlier races' later timers would come due too, and be decided first.
     const { account, keys } = await database.run(() => createAccount({ businessName: "Default" }))
     const alone = createApi(server().origin, keys.sk_test, "sandbox")
     const customer = await createCustomer(alone, { phone: "+2348031234567" })
@@ -300,15 +300,15 @@ describe("a new default payment method", () => {
     const { id } = data(await alone.post("/subscriptions", { customer, plan, payment_method: own }), 201)
     const link = how === "is set" ? undefined : await sentLink(alone, customer)
     await database.run(() => rewind(account.id, WEEK_MS))
-    // It is decided, by the old methods, and cannot be written yet.
+    // It is decided with the old methods, and cannot be written yet.
     const writing = await holdTable(database, "lifecycle_journal")
     const renewing = work()
-    await writing.stands()
+    await writing.waiters()
     const setting =
       link === undefined
         ? alone.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" })
         : pay(link, "pm_test_visa")
-    await Promise.race([setting, writing.stands(2)])
+    await Promise.race([setting, writing.waiters(2)])
     await writing.release()
     await renewing
     data(await setting)
@@ -317,7 +317,7 @@ describe("a new default payment method", () => {
   })
 })
 
-/** Automatic retries that the second bill saw before it was paid or is left to its schedule. */
+/** The automatic retries of the second bill before it was paid or was left to its schedule. */
 const retriesMade = async (id: string): Promise<number> => {
   const [row] = await database.run(
     (sql) => sql<{ n: number }>`

@@ -1,4 +1,4 @@
-/** Postgres is restarted under a server: by its operator, again and again, while it is asked. */
+/** Restarts Postgres under a server repeatedly, while it gets requests. */
 import { execFile } from "node:child_process"
 import { readFileSync, statSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -13,11 +13,11 @@ import { startPostgres, TEMPLATE } from "../support/postgres.ts"
 import { startServer } from "../support/server.ts"
 import { data, eventually } from "../support/story.ts"
 
-/** How long it is away each time. */
+/** The duration of each outage. */
 const AWAY_MS = [0, 200, 400, 600, 1_000, 1_300]
 const ASKING = 8
 
-/** Stops the server on this cluster and starts it again as it was, on the port that it had. */
+/** Stops the database server of this cluster and starts it again on the same port. */
 const restart = async (cluster: string, awayMs: number) => {
   const { uid, gid } = statSync(cluster)
   const control = join(dirname(readFileSync(join(cluster, "postmaster.opts"), "utf8").split(" ")[0]!), "pg_ctl")
@@ -25,12 +25,12 @@ const restart = async (cluster: string, awayMs: number) => {
   const run = (...args: ReadonlyArray<string>) =>
     promisify(execFile)(control, [...args, "-D", cluster, "-w"], { uid, gid, cwd: "/", env: { LC_ALL: "C" } })
   await run("stop", "-m", "fast")
-  // The fault itself: nothing is waited for.
+  // The fault itself, so the test waits for nothing.
   await new Promise((resolve) => setTimeout(resolve, awayMs))
   await run("start", "-s", "-l", join(cluster, "server.log"), "-o", options)
 }
 
-it("goes on by itself, and what was answered is there", async () => {
+it("continues after each restart, and all confirmed writes exist", async () => {
   const { url, end } = await startPostgres()
   try {
     const own = onDatabase(url, TEMPLATE)

@@ -1,4 +1,4 @@
-/** A database that is put back from a backup: what its rails did since is entered, and nothing is charged again (decision F9). */
+/** Tests a restored database: the rails' later payments are entered, nothing is charged again (decision F9). */
 import { describe, expect, it } from "vitest"
 import { createApi } from "../support/api.ts"
 import { open as openPage, submit } from "../support/checkout.ts"
@@ -17,21 +17,21 @@ const stateOf = async ({ api }: LiveAccount, id: string) => {
   return { status, current_period_start, current_period_end }
 }
 
-/** A charge but for when it was made and paid, which is a little after the rail's own time of it. */
+/** A charge without the instants of its creation and payment, which are a little after the rail's own time. */
 // biome-ignore lint/suspicious/noExplicitAny: answers are read field by field, as any client does
 const withoutTimes = ({ created_at: _, paid_at, next_retry_at, ...charge }: any) => ({
   ...charge,
   paid: paid_at !== null,
 })
 
-/** What the rail took, a list for each transaction. */
+/** The amounts that the rail took, one list for each transaction. */
 const taken = ({ merchant }: LiveAccount) =>
   [...merchant.books.transactions.values()].map(({ taken }) => taken).filter((one) => one.length > 0)
 
-describe.each(BOTH)("%s: what was charged after the backup", (name) => {
+describe.each(BOTH)("%s: charges after the backup", (name) => {
   const world = useRestorable(name)
 
-  it("is entered as it was, once, and goes on from there", { timeout: 120_000 }, async () => {
+  it("are entered unchanged, once, and billing continues from there", { timeout: 120_000 }, async () => {
     const since = Date.now()
     const account = await world.open()
     const buyer = await account.buyer()
@@ -42,7 +42,7 @@ describe.each(BOTH)("%s: what was charged after the backup", (name) => {
     ])
     await world.backUp()
 
-    // Two periods of one, a failed attempt and a retry of another; a charge, and one that fails; what is new since.
+    // Two periods of one, a failed attempt and a retry of another, a charge, a failed charge, and new objects.
     const alone = await account.charge(10_000, buyer)
     account.plan("charge", faults.decline("Insufficient Funds"), 20_000)
     const declined = await account.charge(20_000, buyer)
@@ -84,7 +84,7 @@ describe.each(BOTH)("%s: what was charged after the backup", (name) => {
         }),
       ],
     })
-    // A second time there is nothing left to enter.
+    // A second run finds nothing to enter.
     const again = await world.recover(since, "--account", account.id)
     expect(again.shown).toMatchObject({
       asked: 13,
@@ -120,10 +120,10 @@ describe.each(BOTH)("%s: what was charged after the backup", (name) => {
   })
 })
 
-describe.each(BOTH)("%s: what buyers paid on pages after the backup", (name) => {
+describe.each(BOTH)("%s: buyers' payments on pages after the backup", (name) => {
   const world = useRestorable(name)
   const buyers = () => createApi(world.origin(), undefined, "live")
-  /** Each start has a port of its own. */
+  /** Each start uses its own port. */
   const here = (url: string): string => url.replace(new URL(url).origin, world.origin())
   const hosted = async (page: string): Promise<string> => {
     const [row] = await world.database.run(
@@ -137,7 +137,7 @@ describe.each(BOTH)("%s: what buyers paid on pages after the backup", (name) => 
     return reference
   }
 
-  it("completes what they were opened for", { timeout: 120_000 }, async () => {
+  it("complete the sessions they belong to", { timeout: 120_000 }, async () => {
     const since = Date.now()
     const account = await world.open()
     const { api } = account
@@ -162,11 +162,11 @@ describe.each(BOTH)("%s: what buyers paid on pages after the backup", (name) => 
     data(await submit(here(savings.paymentUrl), {}))
     const instalment = await pay(account, savings.id)
     const subscription = data(await api.get(`/charges/${first}`)).subscription
-    // Renewed with what the page saved.
+    // Renewed with the method that the page saved.
     await account.pass(DUE)
     const renewal = await account.settled((await account.latest(subscription)).id)
     expect(renewal.status).toBe("succeeded")
-    // What was taken to save a card went back.
+    // The amount taken to save a card was sent back.
     const returned = () => account.merchant.books.totalReturned()
     await eventually(async () => (returned() === 5_000 ? true : undefined))
     await world.putBack()
@@ -174,7 +174,7 @@ describe.each(BOTH)("%s: what buyers paid on pages after the backup", (name) => 
     const { shown } = await world.recover(since)
     expect(shown).toEqual({ asked: 4, known: 0, recovered: 4, unplaced: [] })
     await world.start()
-    // Its first period begins where its metadata says, from before time passed, and the second follows it.
+    // Its first period starts at the instant in its metadata, from before time passed. The second follows it.
     const { status, current_period_start: begins } = await stateOf(account, subscription)
     expect([status, Date.parse(begins) > Date.now()]).toEqual(["active", true])
     expect(data(await api.get(`/checkout-sessions/${session.id}`)).status).toBe("completed")
@@ -186,7 +186,7 @@ describe.each(BOTH)("%s: what buyers paid on pages after the backup", (name) => 
     for (const customer of [ada, obi])
       expect(data(await api.get(`/customers/${customer}`)).default_payment_method).toMatchObject({ last4: "0409" })
     expect(data(await api.get(`/charges/${instalment}`)).status).toBe("succeeded")
-    // It does not go back twice, and is known as returned.
+    // It is not sent back twice, and is recorded as returned.
     await eventually(async () => {
       const [verified] = await world.database.run(
         (sql) => sql`SELECT reference, status FROM finance.card_verifications WHERE account_id = ${account.id}`,
@@ -205,13 +205,13 @@ describe.each(BOTH)("%s: what buyers paid on pages after the backup", (name) => 
 describe("a rail", () => {
   const world = useRestorable("paystack")
 
-  it("is not believed beyond what fits its account, and is bounded", { timeout: 120_000 }, async () => {
+  it("is believed only within its account's limits, and its data is bounded", { timeout: 120_000 }, async () => {
     const since = Date.now()
     const [account, other] = [await world.open(), await world.open()]
     const { books } = account.merchant
     const buyer = await account.buyer()
     const [reversed, pending] = await Promise.all([account.subscribe(PRICE, buyer), account.subscribe(PRICE + 1)])
-    // Known as pending: the rail has it, and its answer is not known when the database is copied.
+    // Recorded as pending: the rail has it, and its answer is not in the copied database.
     account.plan("charge", faults.silenceAfter(), PRICE + 1)
     await account.pass(DUE)
     const open = await account.latest(pending)
@@ -259,7 +259,7 @@ describe("a rail", () => {
     await world.start()
     expect(await other.api.all("/charges")).toEqual([])
     expect(data(await account.api.get(`/charges/${open.id}`)).status).toBe("succeeded")
-    // It was paid, and its period is served; that the merchant sent it back at the rail is an exception.
+    // It was paid, and its period is served. The merchant's refund at the rail is an exception.
     expect(data(await account.api.get(`/charges/${sentBack.id}`)).status).toBe("succeeded")
     expect(await account.exceptions()).toEqual([["failed_after_success", sentBack.id, null]])
     await account.pass(DUE)
@@ -273,7 +273,7 @@ describe("a rail", () => {
 describe("a subscription", () => {
   const world = useRestorable("paystack")
 
-  it("that was resumed, or delivered for, goes on from the period that was paid then", {
+  it("that was resumed, or delivered, continues from the period that was paid then", {
     timeout: 120_000,
   }, async () => {
     const since = Date.now()
@@ -287,19 +287,19 @@ describe("a subscription", () => {
       return id
     }
     const weekly = { billing_cycle: "weekly", pause_enabled: true, pro_rate: true }
-    // Of one the pause is in the backup, of the other it is not.
-    const [known, lost] = [await begin(pausing, weekly), await begin(pausing, weekly)]
+    // One subscription's pause is in the backup, the other's is not.
+    const [backedUp, lost] = [await begin(pausing, weekly), await begin(pausing, weekly)]
     const delivered = await begin(delivering, { billing_cycle: "per_delivery" })
     await pausing.pass(2 * DAY_MS)
-    data(await pausing.api.post(`/subscriptions/${known}/pause`, {}))
+    data(await pausing.api.post(`/subscriptions/${backedUp}/pause`, {}))
     await world.backUp()
 
     data(await pausing.api.post(`/subscriptions/${lost}/pause`, {}))
     await pausing.pass(DAY_MS)
-    for (const id of [known, lost]) data(await pausing.api.post(`/subscriptions/${id}/resume`, {}))
+    for (const id of [backedUp, lost]) data(await pausing.api.post(`/subscriptions/${id}/resume`, {}))
     data(await delivering.api.post(`/subscriptions/${delivered}/unit-records`, { quantity: 2 }), 201)
     const ids: ReadonlyArray<readonly [LiveAccount, string]> = [
-      [pausing, known],
+      [pausing, backedUp],
       [pausing, lost],
       [delivering, delivered],
     ]
@@ -322,7 +322,7 @@ describe("a subscription", () => {
     await expectWhole(world.database)
     const money = taken(pausing)
     await pausing.pass(DUE)
-    for (const id of [known, lost])
+    for (const id of [backedUp, lost])
       expect(await pausing.settled((await pausing.latest(id)).id)).toMatchObject({
         status: "succeeded",
         amount: 700_000,

@@ -1,4 +1,4 @@
-/** A database that answers nothing any more and closes no connection, as one whose machine is gone. */
+/** Tests a database that sends no answers and closes no connection, as if its machine were lost. */
 import { expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
@@ -11,7 +11,7 @@ import { useWhole } from "../support/whole.ts"
 const database = useDatabase()
 useWhole(database)
 
-it("keeps nobody waiting for long, and is used again as soon as it answers", async () => {
+it("delays no request for long, and is used again as soon as it answers", async () => {
   const { keys } = await database.run(() => createAccount({ businessName: "Fit Lagos" }))
   const proxy = await startProxy(database.url())
   const server = await startServer(proxy.url)
@@ -28,7 +28,7 @@ it("keeps nobody waiting for long, and is used again as soon as it answers", asy
     api.post("/subscriptions", body, { "idempotency-key": "in silence" }),
   ])
   expect(page.status).toBe(503)
-  // Its statement was sent, and may have been carried out (decision N4).
+  // Its statement was sent, and may have been executed (decision N4).
   expect([written.status, written.body.error.code]).toEqual([503, "outcome_unknown"])
   expect(written.headers.has("retry-after")).toBe(false)
   for (const { status, body, headers } of answers) {

@@ -34,20 +34,20 @@ const database = useDatabase()
 const start = (env: Readonly<Record<string, string>>, args: ReadonlyArray<string> = []) =>
   runToEnd("src/main.ts", args, { DATABASE_URL: Redacted.value(database.url()), ...env })
 
-describe.concurrent("a start that cannot be", () => {
+describe.concurrent("a start that must fail", () => {
   it.each([
-    // What is wrong with settings themselves: test/config.test.ts.
+    // Invalid settings are tested in test/config.test.ts.
     [{ BILLING_COLOR: "red" }, "BILLING_COLOR"],
     [{ DATABASE_URL: "postgres://127.0.0.1:9/none" }, "DATABASE_URL"],
     [{ NODE_ENV: "production", ENCRYPTION_KEY: "" }, "ENCRYPTION_KEY"],
-  ])("says in one line what to change: %j", async (env, name) => {
+  ])("prints one line that says what to change: %j", async (env, name) => {
     const { code, errors } = await start(env as Record<string, string>)
     expect(code).toBe(1)
     expect(errors.trim().split("\n")).toHaveLength(1)
     expect(errors).toContain(name)
   })
 
-  it("refuses a database without TLS where DATABASE_URL asks for it", async () => {
+  it("refuses a database without TLS if DATABASE_URL requires it", async () => {
     const { code, errors } = await start({ DATABASE_URL: `${Redacted.value(database.url())}?sslmode=require` })
     expect([code, errors.trim()]).toEqual([
       1,
@@ -73,7 +73,7 @@ describe.concurrent("a start that cannot be", () => {
     other.close()
   })
 
-  it("names the address that is not one of this machine", async () => {
+  it("names an address that does not belong to this machine", async () => {
     const { code, errors } = await start({ PORT: "0", METRICS_PORT: "9464", METRICS_HOST: "192.0.2.1" })
     expect([code, errors.trim()]).toEqual([
       1,
@@ -81,12 +81,12 @@ describe.concurrent("a start that cannot be", () => {
     ])
   })
 
-  it("names a DATA_DIR that cannot be used", async () => {
+  it("names an unusable DATA_DIR", async () => {
     const folder = mkdtempSync(join(tmpdir(), "recurring-billing-dir-"))
     const file = join(folder, "file")
     writeFileSync(file, "")
     chmodSync(file, 0o400)
-    // Where /proc is, it says of itself that it is not there.
+    // If /proc exists, it reports that the path does not exist.
     for (const dataDir of [join(file, "data"), "/proc/none/data"]) {
       const { code, errors } = await runToEnd("src/main.ts", [], { DATA_DIR: dataDir })
       expect([code, errors.trim()]).toEqual([1, `DATA_DIR cannot be written: ${dataDir}.`])
@@ -110,7 +110,7 @@ describe("processes of one DATA_DIR", () => {
     return { url: once(child.stdout, "data").then(String), ended: once(child, "close"), end: () => child.stdin.end() }
   }
 
-  it("have one server, past a lock that a dead one has left; the last two to end stop it", async () => {
+  it("share one server, and ignore the lock of a dead one; the last of two to end stops it", async () => {
     const folder = mkdtempSync(join(tmpdir(), "recurring-billing-users-"))
     const { pid } = spawnSync(process.execPath, ["--eval", ""])
     mkdirSync(join(folder, "lock"))
@@ -135,7 +135,7 @@ describe("an install that is older than package-lock.json", () => {
   }
   const packages = (entries: object) => JSON.stringify({ packages: { "": {}, ...entries } })
   const service = { "node_modules/service": { version: "1.0.0" } }
-  /** Runs an entry point whose npm would say that it installs, and fails. */
+  /** Runs an entry point whose npm reports an install, and fails. */
   const run = (entry: string) => {
     const { stdout, stderr } = spawnSync(process.execPath, [join(folder, "scripts/run.mjs"), entry], {
       encoding: "utf8",
@@ -153,18 +153,18 @@ describe("an install that is older than package-lock.json", () => {
   })
   afterAll(() => rmSync(folder, { recursive: true }))
 
-  it("is right for the service without what only development needs, and for nothing else", () => {
+  it("is accepted for the service without development packages, and for nothing else", () => {
     write("package-lock.json", packages({ ...service, "node_modules/tests": { version: "1.0.0", dev: true } }))
     expect(run("src/main.mjs")).toEqual({ ran: true, installed: false })
     expect(run("scripts/test.mjs")).toEqual({ ran: false, installed: true })
   })
 
-  it("is made anew where a package of the service is another", () => {
+  it("is repeated if a package of the service differs", () => {
     write("package-lock.json", packages({ "node_modules/service": { version: "1.0.1" } }))
     expect(run("src/main.mjs")).toEqual({ ran: false, installed: true })
   })
 
-  it("is made anew once by all that start at once, be it after one that was killed", async () => {
+  it("is repeated once by concurrent starts, also after one that was killed", async () => {
     write("package-lock.json", packages({ "node_modules/service": { version: "1.0.2" } }))
     write(".installing", String(spawnSync(process.execPath, ["--version"]).pid))
     write(
@@ -201,7 +201,7 @@ describe("an install that is older than package-lock.json", () => {
   })
 })
 
-/** The sandbox's secret keys that work, by their hashes. */
+/** The working secret keys of the sandbox, by their hashes. */
 const liveKeys = async (database: TestDatabase): Promise<ReadonlyArray<string>> => {
   const rows = await database.run(
     (sql) => sql<{ hash: Uint8Array }>`
@@ -211,18 +211,18 @@ const liveKeys = async (database: TestDatabase): Promise<ReadonlyArray<string>> 
 }
 const hashOf = (key: string): string => Buffer.from(hashKey(key)).toString("hex")
 
-/** A folder that is not there yet. */
+/** A folder that does not exist yet. */
 const useFolder = () => {
   const parent = mkdtempSync(join(tmpdir(), "recurring-billing-demo-"))
   afterAll(() => rmSync(parent, { recursive: true }))
   return join(parent, "data")
 }
 
-describe("npm start with a database of its own", () => {
+describe("npm start with its own database", () => {
   const own = useDatabase()
   const folder = useFolder()
 
-  it("needs no DATA_DIR, is ready when it says so, and has one key from then on", async () => {
+  it("needs no DATA_DIR, is ready when it reports it, and keeps one key from then on", async () => {
     const env = { DATABASE_URL: Redacted.value(own.url()), DATA_DIR: folder }
     const keys: Array<string> = []
     for (let started = 0; started < 2; started++) {
@@ -236,7 +236,7 @@ describe("npm start with a database of its own", () => {
     expect(await liveKeys(own)).toEqual([hashOf(keys[0]!)])
   })
 
-  it("shows a call that works, or says what calls need where plain HTTP is refused", async () => {
+  it("shows a working call, or the requirement of calls if plain HTTP is refused", async () => {
     const env = { DATABASE_URL: Redacted.value(own.url()), DATA_DIR: folder }
     for (const [over, shown, not] of [
       [{}, "  curl http://127.0.0.1:", "Plain HTTP"],
@@ -248,18 +248,18 @@ describe("npm start with a database of its own", () => {
       ],
     ] as const) {
       const server = await startWith({ ...env, ...over }, undefined, ["--development"])
-      const said = await eventually(async () => (server.output().includes("Demo key") ? server.output() : undefined))
-      expect(said).toContain(shown)
-      expect(said).not.toContain(not)
+      const output = await eventually(async () => (server.output().includes("Demo key") ? server.output() : undefined))
+      expect(output).toContain(shown)
+      expect(output).not.toContain(not)
       expect(await server.stop()).toBe(0)
     }
   })
 
-  it("ends as its server does where npm alone is asked to end", async () => {
+  it("ends in the same way as its server if only npm is asked to end", async () => {
     const { PATH, HOME } = process.env
     const env = { PATH, HOME, ENCRYPTION_KEY, DATABASE_URL: Redacted.value(own.url()), DATA_DIR: folder, PORT: "0" }
     const npm = spawn("npm", ["start"], { cwd: ROOT, env, stdio: ["ignore", "pipe", "inherit"] })
-    // Once all that it has started has let go of its output.
+    // After all its child processes have closed its output.
     const closed = once(npm, "close")
     for await (const chunk of npm.stdout) if (String(chunk).includes("Demo key")) npm.kill("SIGTERM")
     expect(await closed).toEqual([0, null])
@@ -267,12 +267,12 @@ describe("npm start with a database of its own", () => {
 })
 
 describe("the demo", () => {
-  it("leaves nothing where it is ended early", async () => {
+  it("leaves nothing if it is ended early", async () => {
     const folder = temporaryDataDir("demo")
     const env = { PATH: process.env.PATH, TMPDIR: folder.path }
     const demo = spawn(process.execPath, [join(ROOT, "scripts/demo.ts")], { env, stdio: ["ignore", "pipe", "inherit"] })
     const closed = once(demo, "close")
-    for await (const said of demo.stdout) if (String(said).includes("joins")) demo.kill("SIGTERM")
+    for await (const chunk of demo.stdout) if (String(chunk).includes("joins")) demo.kill("SIGTERM")
     expect(await closed).toEqual([130, null])
     expect(readdirSync(folder.path)).toEqual([])
     folder.remove()
@@ -286,7 +286,7 @@ describe("the demo account's key", () => {
   const folder = useFolder()
   const file = join(folder, "demo-key")
 
-  it("is known to somebody if it works, wherever the process died", async () => {
+  it("is stored or shown if it works, wherever the process died", async () => {
     const died = await first.run((sql) =>
       Effect.flip(sql.withTransaction(Effect.andThen(demoKey(folder), Effect.fail("died" as const)))),
     )
@@ -300,7 +300,7 @@ describe("the demo account's key", () => {
     expect(statSync(file).mode & 0o777).toBe(0o600)
   })
 
-  it("is another in another database with the same DATA_DIR, and back again", async () => {
+  it("differs in another database with the same DATA_DIR, and is the first one again after switching back", async () => {
     const key = await first.run(() => demoKey(folder))
     const other = (await second.run(() => demoKey(folder)))!
     expect(other).not.toBe(key)
@@ -309,7 +309,7 @@ describe("the demo account's key", () => {
     expect(await liveKeys(second)).toEqual([hashOf(other)])
   })
 
-  it("is the same for processes that start at once", async () => {
+  it("is the same for concurrent processes", async () => {
     const keys = await third.run(() =>
       Effect.all([demoKey(folder), demoKey(folder), demoKey(folder)], { concurrency: "unbounded" }),
     )
@@ -317,7 +317,7 @@ describe("the demo account's key", () => {
     expect(await liveKeys(third)).toEqual([hashOf(keys[0]!)])
   })
 
-  it("is new where the one before was revoked, and none where it cannot be kept", async () => {
+  it("is new if the one before was revoked, and is not made if it cannot be stored", async () => {
     const before = await third.run(() => demoKey(folder))
     await third.run((sql) => sql`UPDATE api_key SET revoked_at = now() WHERE hash = ${hashKey(before!)}`)
     const blocked = join(folder, "blocked")
@@ -333,7 +333,7 @@ describe("the demo account's key", () => {
 })
 
 describe.concurrent("plain HTTP", () => {
-  it("is refused unless a trusted proxy took HTTPS", async () => {
+  it("is refused unless a trusted proxy received HTTPS", async () => {
     const { keys } = await database.run(() => createAccount({ businessName: "Secure" }))
     const server = await startServer(database.url(), { ALLOW_INSECURE_HTTP: "false", TRUST_PROXY: "true" })
     const api = createApi(server.origin, keys.sk_test)
@@ -353,8 +353,8 @@ describe.concurrent("plain HTTP", () => {
   })
 })
 
-describe.concurrent("the database away", () => {
-  it("is 503 with Retry-After, and over by itself when it is back", async () => {
+describe.concurrent("a lost database", () => {
+  it("returns 503 with Retry-After, and recovers when it is back", async () => {
     const { keys } = await database.run(() => createAccount({ businessName: "Away" }))
     const proxy = await startProxy(database.url())
     const server = await startServer(proxy.url)

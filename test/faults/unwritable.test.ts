@@ -1,4 +1,4 @@
-/** What cannot be written to: the output of a server, and its database. */
+/** Tests unwritable outputs: of a server, and of its database. */
 import { once } from "node:events"
 import { Effect } from "effect"
 import { expect, it } from "vitest"
@@ -10,7 +10,7 @@ import { createCustomer, eventually } from "../support/story.ts"
 
 const database = useDatabase()
 
-it("a server goes on where its lines cannot be written", async () => {
+it("a server continues if its log lines cannot be written", async () => {
   const { keys } = await database.run(() => createAccount({ businessName: "Unheard" }))
   const server = await startServer(database.url(), { LOG_LEVEL: "info" })
   const api = createApi(server.origin, keys.sk_test)
@@ -25,12 +25,12 @@ it("a server goes on where its lines cannot be written", async () => {
   expect(await server.stop()).toBe(0)
 })
 
-it("a database that takes no writes is not ready, and writes are refused for now", async () => {
+it("a database that refuses writes is not ready, and writes get a temporary refusal", async () => {
   const { keys } = await database.run(() => createAccount({ businessName: "Standby" }))
   const server = await startServer(database.url())
   const api = createApi(server.origin, keys.sk_test)
   await createCustomer(api)
-  /** As a failover to a standby that is not promoted yet. */
+  /** As after a failover to a standby that is not promoted yet. */
   const becomes = (setting: "on" | "off") =>
     database.run(
       (sql) =>
@@ -40,10 +40,10 @@ it("a database that takes no writes is not ready, and writes are refused for now
           PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'recurring-billing%' AND pid <> pg_backend_pid();
         END $$`).unprepared,
     )
-  const ready = (status: number, said: string) =>
+  const ready = (status: number, body: string) =>
     eventually(async () => {
       const answer = await fetch(`${server.origin}/readyz`)
-      return answer.status === status && (await answer.text()) === `{"status":"${said}"}` ? true : undefined
+      return answer.status === status && (await answer.text()) === `{"status":"${body}"}` ? true : undefined
     })
   await becomes("on")
   await ready(503, "database read-only")
@@ -58,7 +58,7 @@ it("a database that takes no writes is not ready, and writes are refused for now
   expect(await server.stop()).toBe(0)
 })
 
-it("a database whose disk is full is not ready, which a write tells that leaves nothing and comes once a second", async () => {
+it("a database with a full disk is not ready: a probe write once a second detects it and leaves nothing", async () => {
   const server = await startServer(database.url())
   const run = (...statements: ReadonlyArray<string>) =>
     database.run((sql) => Effect.forEach(statements, (statement) => sql.unsafe(statement).unprepared))
@@ -68,7 +68,7 @@ it("a database whose disk is full is not ready, which a write tells that leaves 
   }
   const becomes = (expected: readonly [number, string]) =>
     eventually(async () => ((await asked()).join() === expected.join() ? true : undefined))
-  // A sequence counts what is taken back, too.
+  // A sequence counts rolled-back writes too.
   await run(
     "CREATE SEQUENCE probes",
     "CREATE FUNCTION count_probe() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('probes'); RETURN new; END $$",

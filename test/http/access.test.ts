@@ -41,7 +41,7 @@ describe("scopes of restricted keys", () => {
     },
   )
 
-  it("cover what is expanded, too (decision B7)", async () => {
+  it("also cover expanded objects (decision B7)", async () => {
     const customer = await createCustomer(api)
     const { id } = data(
       await api.post("/subscriptions", { customer, plan: await createPlan(api), payment_method: "pm_test_success" }),
@@ -54,7 +54,7 @@ describe("scopes of restricted keys", () => {
     expect(refused.body.error.message).toContain("plans:read")
   })
 
-  it("cover what a retry expands", async () => {
+  it("cover the objects that a retry expands", async () => {
     const subscription = {
       customer: await createCustomer(api),
       plan: await createPlan(api),
@@ -67,7 +67,7 @@ describe("scopes of restricted keys", () => {
     expect(refusal(refused)).toEqual([403, "insufficient_scope", null])
   })
 
-  it("hold for what a retry shows, whoever asked first and whatever they expanded", async () => {
+  it("apply to a retry's response, independent of the first request's key and expansion", async () => {
     const subscription = {
       customer: await createCustomer(api, { name: "Ada Obi" }),
       plan: await createPlan(api),
@@ -89,10 +89,10 @@ describe("scopes of restricted keys", () => {
     expect(JSON.stringify(await replayed(all, api))).toBe(JSON.stringify(first.body))
     data(await api.patch(`/customers/${subscription.customer}`, { name: "Ada Eze" }))
     data(await api.patch(`/subscriptions/${plain.id}`, { quantity: 7 }))
-    // What the first request expanded is as it was then, in whatever order it is asked for.
+    // Objects that the first request expanded keep their state of that time, in any requested order.
     for (const same of [all, "?expand[]=plan&expand[]=customer&expand[]=plan"])
       expect(JSON.stringify(await replayed(same, api))).toBe(JSON.stringify(first.body))
-    // Of anything else the objects are those of now; the subscription is that of then.
+    // Other objects show their current state. The subscription shows its state of that time.
     const later = (await replayed("?expand[]=customer", api)).data
     expect([later.customer.name, later.quantity]).toEqual(["Ada Eze", plain.quantity])
     expect(refusal(await half.post("/subscriptions?expand[]=customer", subscription, retry))[1]).toBe(
@@ -105,7 +105,7 @@ describe("scopes of restricted keys", () => {
     ])
   })
 
-  it("do not open what needs a secret key", async () => {
+  it("do not allow what needs a secret key", async () => {
     const every = await keyed("restricted", { scopes: Object.fromEntries(SCOPE_NAMES.map((name) => [name, "write"])) })
     expect(refusal(await every.api.get("/test/clocks"))).toEqual([403, "secret_key_required", null])
     expect(refusal(await every.api.patch("/providers/me/vertical", { vertical: "waste" }))).toEqual([
@@ -123,7 +123,7 @@ describe("a publishable key (decision G7)", () => {
   const call = (key: string, headers: Readonly<Record<string, string>>, path = "/client/config") =>
     fetch(`${server().origin}/sandbox/v1${path}`, { headers: { authorization: `Bearer ${key}`, ...headers } })
 
-  it("reads the client's configuration from its own origins, and nothing else", async () => {
+  it("reads the client's configuration from its own origins only", async () => {
     const { key } = await keyed("publishable", { origins: ["https://shop.example"] })
     const answer = await call(key, { origin: "https://shop.example" })
     expect(answer.status).toBe(200)
@@ -144,7 +144,7 @@ describe("a publishable key (decision G7)", () => {
       )
   })
 
-  it("is asked for by browsers beforehand", async () => {
+  it("answers browsers' preflight requests", async () => {
     const ask = (path: string, origin?: string) =>
       fetch(`${server().origin}/sandbox/v1${path}`, {
         method: "OPTIONS",
@@ -157,8 +157,8 @@ describe("a publishable key (decision G7)", () => {
   })
 })
 
-describe("keys over their life", () => {
-  it("stop at once when they are revoked", async () => {
+describe("keys over their lifetime", () => {
+  it("stop immediately when they are revoked", async () => {
     const { id, api: revoked } = await keyed("secret")
     data(await revoked.get("/account"))
     await database.run(() => revokeKey(id))
@@ -166,7 +166,7 @@ describe("keys over their life", () => {
     expect(refusal(await revoked.get("/account"))).toEqual([401, "key_revoked", null])
   })
 
-  it("go on for their grace when they are rolled, then are expired; with none they are revoked", async () => {
+  it("keep working for their grace period after a roll, then expire; without one they are revoked", async () => {
     const old = await keyed("restricted", { scopes: { plans: "read" } })
     const rolled = await database.run(() => rollKey(old.id, "1h"))
     const fresh = createApi(server().origin, rolled!.key)
@@ -184,7 +184,7 @@ describe("keys over their life", () => {
     expect(refusal(await gone.api.get("/plans"))[1]).toBe("key_revoked")
   })
 
-  it("say when they were last used, to the minute, administrators' as well", async () => {
+  it("show the minute of their last use, administrators' keys too", async () => {
     const { id, api: used } = await keyed("secret")
     const lastUse = async (table: "api_key" | "administrator_key", key: string) =>
       (
@@ -208,7 +208,7 @@ describe("keys over their life", () => {
     }
   })
 
-  it("are kept as hashes, and none is in the database", async () => {
+  it("are stored as hashes only", async () => {
     const { key } = await keyed("secret")
     const tables = await database.run(
       (sql) =>
@@ -231,7 +231,7 @@ describe("administrators' keys", () => {
     return code === 0 ? JSON.parse(output) : [code, output, errors]
   }
 
-  it("are made, listed and revoked by the command line, at once everywhere", async () => {
+  it("are created, listed and revoked by the command line, with immediate effect on all servers", async () => {
     const { id, key, ...rest } = await admin("create", "--name", "Ngozi")
     expect([rest, key]).toEqual([{}, expect.stringMatching(/^adm_\w{38}$/)])
     const listed = async () => (await admin("list")).find((one: { id: string }) => one.id === id)
@@ -257,7 +257,7 @@ describe("administrators' keys", () => {
 describe("administrators (decision J3)", () => {
   const change = (id: string, body: object, caller = administrator) => caller.patch(`/providers/${id}/vertical`, body)
 
-  it("change a provider's business type for a reason, which is kept", async () => {
+  it("change a provider's business type for a reason, which is stored", async () => {
     const reason = "They sell diesel now"
     expect(refusal(await change(accountId(), { vertical: "fuel", reason }, api))).toEqual([
       403,
@@ -316,7 +316,7 @@ describe("a provider's own business type", () => {
       })
   })
 
-  it("is chosen once where the provider is approved", async () => {
+  it("is chosen once if the provider is approved", async () => {
     const before = data(await administrator.get(`/providers/${accountId()}/history`)).length
     await database.run((sql) => sql`UPDATE account SET vertical = NULL WHERE id = ${accountId()}`)
     expect(data(await live.patch("/providers/me/vertical", { vertical: "ecommerce" }))).toMatchObject({
@@ -334,7 +334,7 @@ describe("a provider's own business type", () => {
   })
 })
 
-describe("headers of keys that are known", () => {
+describe("headers of valid keys", () => {
   const headersOf = (answer: { readonly headers: Headers }) =>
     [
       "ratelimit-limit",
@@ -344,7 +344,7 @@ describe("headers of keys that are known", () => {
       "x-service-write-limit",
     ].map((name) => answer.headers.get(name) !== null)
 
-  it("come with refusals of the environment and with what administrators write, which never counts", async () => {
+  it("are on refusals by the environment and on administrators' writes, which never count", async () => {
     const wrong = await createApi(server().origin, keys().sk_test, "live").post("/customers", { name: "X" })
     expect(refusal(wrong)[1]).toBe("key_environment_mismatch")
     expect(headersOf(wrong)).toEqual([true, true, true, true, true])

@@ -1,4 +1,4 @@
-/** A request that charges is answered as what it is about stands once all that follows is settled: as a GET shows it then. */
+/** Tests that a request that charges returns the state after everything is settled, as a later GET shows it. */
 import { describe, expect, it } from "vitest"
 import { useInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data } from "../support/story.ts"
@@ -18,7 +18,7 @@ const METADATA = { bb: "1", a: "2" }
 const got = async (path: string, id: string) => data(await api.get(`${path}/${id}`))
 
 describe.each(METHODS)("with %s", (payment_method) => {
-  it("a subscription and a charge are answered as they stand", async () => {
+  it("a subscription and a charge return their settled state", async () => {
     const customer = await createCustomer(api)
     const plan = await createPlan(api)
     const made = await api.post("/subscriptions", { customer, plan, payment_method, metadata: METADATA })
@@ -29,7 +29,7 @@ describe.each(METHODS)("with %s", (payment_method) => {
     if (charged.status === 201) expect(data(charged, 201)).toEqual(await got("/charges", charged.body.data.id))
   })
 
-  it("a subscription that is resumed, or gets another payment method for what is overdue, is answered as it stands", async () => {
+  it("a resumed subscription, or one with a new payment method for an overdue bill, returns its settled state", async () => {
     const clock = await createClock(api, "2026-01-01T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })
     const plan = await createPlan(api, { pause_enabled: true })
@@ -45,7 +45,7 @@ describe.each(METHODS)("with %s", (payment_method) => {
   })
 })
 
-it("what charges nothing is answered as it stands, too", async () => {
+it("a request without a charge returns its settled state too", async () => {
   const customer = await createCustomer(api)
   const plan = await createPlan(api, { trial_days: 7, overage_per_unit: 100 })
   const subscription = { customer, plan, payment_method: "pm_test_success", metadata: METADATA }

@@ -30,7 +30,7 @@ describe("keys and environments", () => {
     ["no key", undefined, 401, "key_missing"],
     ["a mistyped key", "sk_test_0000000000000000000000000000000000000A", 401, "key_invalid"],
     ["nonsense", "hello", 401, "key_invalid"],
-  ])("refuses %s, before it says whether the route exists", async (_, key, status, code) => {
+  ])("refuses %s, before it reveals if the route exists", async (_, key, status, code) => {
     for (const path of ["/customers", "/nothing/here"]) {
       expect(await error(createApi(server().origin, key).get(path))).toMatchObject({
         status,
@@ -52,14 +52,14 @@ describe("keys and environments", () => {
     expect(data(await live.get("/account"))).toMatchObject({ livemode: true, live_access: "approved" })
   })
 
-  it("lets publishable keys do nothing here", async () => {
+  it("allows publishable keys nothing here", async () => {
     expect(await error(createApi(server().origin, keys().pk_test).get("/plans"))).toMatchObject({
       status: 403,
       code: "secret_key_required",
     })
   })
 
-  it("refuses a revoked key as soon as the database says so", async () => {
+  it("refuses a revoked key as soon as the database has the revocation", async () => {
     const { key, id } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
     const mine = createApi(server().origin, key)
     expect((await mine.get("/account")).status).toBe(200)
@@ -98,7 +98,7 @@ describe("envelopes", () => {
     expect((await api.get("/account")).headers.get("x-request-id")).toMatch(/^req_[0-9a-z]{26}$/)
   })
 
-  it("tell the methods that a path has", async () => {
+  it("list the methods of a path", async () => {
     const answer = await api.delete("/plans")
     expect(answer.status).toBe(404)
     expect(answer.headers.get("allow")).toBe("POST, GET")
@@ -115,13 +115,13 @@ describe("envelopes", () => {
     ["POST", "/openapi.json", "GET"],
     ["POST", "/healthz", "GET"],
     ["POST", "/readyz", "GET"],
-  ])("tell without a key that there is no %s %s, and what there is", async (method, path, allow) => {
+  ])("report without a key that %s %s does not exist, and what exists", async (method, path, allow) => {
     const answer = await fetch(server().origin + path, { method, headers: { accept: "application/json" } })
     const { error } = (await answer.json()) as { error: { code: string } }
     expect([answer.status, error.code, answer.headers.get("allow")]).toEqual([404, "route_missing", allow])
   })
 
-  /** Sends a request whose target stands as given in its first line. */
+  /** Sends a request with the target exactly as given in its first line. */
   const sent = (
     method: string,
     path: string,
@@ -165,7 +165,7 @@ describe("envelopes", () => {
     ["GET", "//:/zzz"],
     ["GET", "//[/v1/customers"],
     ["GET", "http://[::1/v1/customers"],
-  ])("are taken as they stand, so that there is no %s %s", async (method, path) => {
+  ])("are not normalised, so %s %s does not exist", async (method, path) => {
     const before = (await live.all("/customers")).length
     for (const key of [keys().sk_live!, keys().sk_test]) {
       const { status, body } = await sent(method, path, key)
@@ -174,20 +174,20 @@ describe("envelopes", () => {
     expect(await live.all("/customers")).toHaveLength(before)
   })
 
-  it("may be whole addresses, and expect what they like", async () => {
+  it("may be absolute URLs, with any Accept header", async () => {
     const whole = await sent("POST", "http://elsewhere.example/sandbox/v1/customers", keys().sk_test)
     expect(whole.status).toBe(201)
     const expecting = await sent("POST", "/sandbox/v1/customers", keys().sk_test, { expect: "a miracle" })
     expect([expecting.status, typeof expecting.headers["x-request-id"]]).toEqual([201, "string"])
   })
 
-  it("show a page to who sends a page's address another method", async () => {
+  it("show a page for another method at a page's address", async () => {
     const answer = await fetch(`${server().origin}/checkout/nobodys`, { method: "DELETE" })
     expect([answer.status, answer.headers.get("allow")]).toEqual([404, "GET"])
     expect(answer.headers.get("content-type")).toMatch(/^text\/html/)
   })
 
-  it("show browsers a page where there is none, and nothing of what there is for keys (A13)", async () => {
+  it("show browsers a page for an unknown address, without the routes that need keys (A13)", async () => {
     const look = async (path: string, headers: Readonly<Record<string, string>> = {}, method = "GET") => {
       const accept = "text/html,application/xhtml+xml,*/*;q=0.8"
       const answer = await fetch(server().origin + path, { method, headers: { accept, ...headers } })
@@ -206,7 +206,7 @@ describe("envelopes", () => {
     for (const path of ["/sandbox/v1/customers", "/sandbox/v1/nothing", "/v1/plans", "/v1", "/sandbox/v1/plans/%zz"])
       expect(await look(path)).toEqual(nothing)
     expect(await look("/sandbox/v1/plans", {}, "DELETE")).toEqual(nothing)
-    // A request with a key is a program's: it gets what the API has, and the page only where there is nothing.
+    // A request with a key comes from a program: it gets the API's answer, and the page only for unknown paths.
     const key = { authorization: `Bearer ${keys().sk_test}` }
     expect(await look("/sandbox/v1/account", key)).toMatchObject({ status: 200, type: /json/ })
     expect(await look("/sandbox/v1/nothing", key)).toMatchObject({ status: 404, type: /html/ })
@@ -215,7 +215,7 @@ describe("envelopes", () => {
     expect(await look("/nothing", { accept: "*/*" })).toMatchObject({ status: 401, type: /json/ })
   })
 
-  it("are not to be found by searches, and have an icon (A13)", async () => {
+  it("are hidden from search engines, and have an icon (A13)", async () => {
     const robots = await fetch(`${server().origin}/robots.txt`)
     expect([robots.status, robots.headers.get("content-type"), await robots.text()]).toEqual([
       200,
@@ -255,14 +255,14 @@ describe("bodies", () => {
     [`{"name": "${"x".repeat(300_000)}"}`, "request_too_large"],
   ])("%.40s", async (body, code) => expect(await raw(body)).toMatchObject({ status: 400, code }))
 
-  it("say how they have to be sent", async () => {
+  it("report the required way to send them", async () => {
     const message = async (body: string, headers: Readonly<Record<string, string>> = {}) =>
       (await api.post("/customers", body, { "content-type": "application/json", ...headers })).body.error.message
     expect(await message('{"name": "A"}', { "content-encoding": "gzip" })).toContain("Content-Encoding")
     expect(await message('\uFEFF{"name": "A"}')).toContain("byte order mark")
   })
 
-  it("need to be JSON by their header", async () => {
+  it("need a JSON Content-Type", async () => {
     expect(await raw('{"name": "A"}', "text/plain")).toMatchObject({ status: 400, code: "content_type_invalid" })
     expect(
       (await api.post("/customers", '{"name": "A"}', { "content-type": "application/json; charset=utf-8" })).status,
@@ -303,14 +303,14 @@ describe("parameters", () => {
     ],
     [{ name: "P", amount: 5000, currency: "NGN" }, "parameter_missing", "billing_cycle"],
     [{}, "parameter_missing", "name"],
-    // The first fault in the order of the body; what is missing comes last.
+    // The first error in the order of the body. Missing parameters come last.
     [{ amount: "x", currency: "USD" }, "parameter_invalid", "amount"],
     [{ currency: "USD", amount: "x" }, "parameter_invalid", "currency"],
   ])("%j", async (body, code, param) =>
     expect(await error(api.post("/plans", body))).toMatchObject({ status: 400, code, param }),
   )
 
-  it("reads escapes that are right, and + as a blank", async () => {
+  it("decodes valid escapes, and + as a space", async () => {
     const email = "ada+é%@example.com"
     const customer = await createCustomer(api, { email })
     const found = async (query: string) =>
@@ -322,7 +322,7 @@ describe("parameters", () => {
     expect(await found("metadata%5Bthe%20tag%5D=one%20two")).toEqual([marked])
   })
 
-  it("refuses a broken path after the key, as it refuses one that is not there", async () => {
+  it("refuses a malformed path after the key check, as it refuses an unknown one", async () => {
     expect(await error(createApi(server().origin, undefined).get("/customers/%zz"))).toMatchObject({
       status: 401,
       code: "key_missing",
@@ -331,7 +331,7 @@ describe("parameters", () => {
     expect([page.status, await page.text()]).toEqual([400, expect.stringContaining("percent escape")])
   })
 
-  it("takes 100.0 and 1e4 as the integers that they are", async () => {
+  it("accepts 100.0 and 1e4 as integers", async () => {
     const body = '{"name": "P", "amount": 1e4, "currency": "NGN", "billing_cycle": "daily", "trial_days": 3.0}'
     expect(data(await api.post("/plans", body), 201)).toMatchObject({ amount: 10_000, trial_days: 3 })
   })
@@ -341,7 +341,7 @@ describe("parameters", () => {
     ["/plans?limit=101", "parameter_invalid", "limit"],
     ["/plans?limit=5&limit=6", "parameter_invalid", "limit"],
     ["/plans?status=gone", "parameter_invalid", "status"],
-    // Of several faults the first in the query.
+    // Of several errors, the first in the query.
     ["/plans?foo=1&limit=2&limit=3", "parameter_unknown", "foo"],
     ["/plans?limit=2&limit=3&foo=1", "parameter_invalid", "limit"],
     ["/plans?foo=1&limit=%00", "parameter_unknown", "foo"],
@@ -354,7 +354,7 @@ describe("parameters", () => {
     ["/subscriptions?expand[]=nothing", "parameter_invalid", "expand[]"],
     ["/subscriptions?expand[]=customer.test_clock", "parameter_invalid", "expand[]"],
     ["/events?created_after=2025-01-01T00:00:00%2B01:00", "parameter_invalid", "created_after"],
-    // Escapes that are none, or are no UTF-8 (A12), in their place among other faults.
+    // Invalid escapes, or invalid UTF-8 (A12), in their place among other errors.
     ["/customers?email=%zz", "parameter_invalid", "email"],
     ["/customers?email=100%", "parameter_invalid", "email"],
     ["/customers?email=%ff", "parameter_invalid", "email"],
@@ -407,7 +407,7 @@ describe("parameters", () => {
     expect(await subscribe({})).toMatchObject({ status: 422, code: "plan_archived" })
   })
 
-  it("refuses text that shows nothing, and control characters in names (A5)", async () => {
+  it("refuses text without visible characters, and control characters in names (A5)", async () => {
     const product = { name: "Inverter", price: 3_000, cycleMonths: 3, mode: "flexible" }
     const fields: ReadonlyArray<readonly [path: string, body: object, field: string]> = [
       ["/plans", plan, "name"],
@@ -439,7 +439,7 @@ describe("parameters", () => {
           await error(api.post(path, { ...body, [field]: value })),
           `${path} ${field} ${JSON.stringify(value)}`,
         ).toMatchObject({ status: 400, code: "parameter_invalid", param: field })
-    // What people write: lines, tabs, joiners and marks between characters.
+    // Text that people write: lines, tabs, joiners and marks between characters.
     for (const name of ["Ada\tObi\r\nLagos", "👩\u200d🔧 Ṣọlá", "\u200eعائشة", "—"])
       expect(data(await api.post("/customers", { name }), 201).name).toBe(name)
     expect(data(await api.post("/plans", { ...plan, description: "" }), 201).description).toBe("")
@@ -454,7 +454,7 @@ describe("parameters", () => {
     ["+2340700123456", ""],
     ["+999123456789", ""],
     ["+12", ""],
-  ])("refuses the phone number %s, and says how it is written where there is one (C5)", async (phone, how) => {
+  ])("refuses the phone number %s, and gives the valid form if there is one (C5)", async (phone, how) => {
     const refused = await error(api.post("/customers", { name: "n", phone }))
     expect(refused).toMatchObject({ status: 400, code: "parameter_invalid", param: "phone" })
     expect(refused.message).toContain("a phone number that can exist")
@@ -468,7 +468,7 @@ describe("parameters", () => {
   })
 
   it.each(["+2348031234567", "+2348030000001", "+2342012345678", "+442079460958", "+14155552671", null])(
-    "takes the phone number %s (C5)",
+    "accepts the phone number %s (C5)",
     async (phone) => {
       expect(data(await api.post("/customers", { name: "n", phone }), 201).phone).toBe(phone)
     },
@@ -497,7 +497,7 @@ describe("parameters", () => {
 })
 
 describe("lists", () => {
-  it("are newest first and walk both ways", async () => {
+  it("are newest first, and can be paged both ways", async () => {
     const mine = createApi(server().origin, keys().sk_live, "live")
     const ids: Array<string> = []
     for (let n = 0; n < 5; n++)
@@ -523,7 +523,7 @@ describe("lists", () => {
     expect(await found("metadata[n]=9")).toEqual([])
   })
 
-  it("that are followed leave out nothing that is committed behind newer objects (B9)", async () => {
+  it("omit nothing that is committed behind newer objects, if followed by cursor (B9)", async () => {
     const seen = await createCustomer(api)
     // Made next.
     const older = `${seen.slice(0, -4)}zzzz`
@@ -550,7 +550,7 @@ describe("lists", () => {
     expect(meta.has_more).toBe(false)
   })
 
-  it("show related objects when asked", async () => {
+  it("expand related objects on request", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })
     const plan = await createPlan(api)
@@ -582,7 +582,7 @@ describe("lists", () => {
 })
 
 describe("payment methods", () => {
-  it("are attached by naming a test one, and cleared by null", async () => {
+  it("are attached by naming a test method, and cleared by null", async () => {
     const customer = await createCustomer(api)
     const method = {
       id: "pm_test_verve",
@@ -607,7 +607,7 @@ describe("payment methods", () => {
     })
   })
 
-  it("of the sandbox are unknown in live", async () => {
+  it("of the sandbox do not exist in live", async () => {
     const customer = await createCustomer(live)
     expect(
       await error(live.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" })),
@@ -616,7 +616,7 @@ describe("payment methods", () => {
 })
 
 describe("test clocks", () => {
-  it("refuse times that make no sense", async () => {
+  it("refuse impossible times", async () => {
     const clock = await createClock(api, "2025-01-31T00:00:00Z")
     const to = (frozen_time: unknown) => error(api.post(`/test/clocks/${clock}/advance`, { frozen_time }))
     for (const time of ["2025-01-31T00:00:00Z", "2025-01-01T00:00:00Z", "2026-01-31T00:00:00.001Z", "2025-02-01", 5]) {
@@ -626,7 +626,7 @@ describe("test clocks", () => {
     expect(data(await api.get(`/test/clocks/${clock}`)).frozen_time).toBe("2026-01-31T00:00:00.000Z")
   })
 
-  it("are of the years 1970 to 8999, and the message of what is refused says so", async () => {
+  it("accept years 1970 to 8999, and the refusal says so", async () => {
     const at = (frozen_time: string) => api.post("/test/clocks", { frozen_time })
     for (const time of ["1969-12-31T23:59:59.999Z", "9000-01-01T00:00:00Z", "2025-02-30T00:00:00Z"]) {
       const { code, message } = await error(at(time))
@@ -636,7 +636,7 @@ describe("test clocks", () => {
     for (const time of ["1970-01-01T00:00:00Z", "8999-12-31T23:59:59.999Z"]) data(await at(time), 201)
   })
 
-  it("are deleted when their time is over", async () => {
+  it("are deleted when they expire", async () => {
     const [expired, other] = [
       await createClock(api, "2025-01-31T00:00:00Z"),
       await createClock(api, "2025-01-31T00:00:00Z"),
@@ -651,7 +651,7 @@ describe("test clocks", () => {
     expect((await api.get(`/test/clocks/${other}`)).status).toBe(200)
   })
 
-  it("take all that is theirs with them when deleted", async () => {
+  it("are deleted with all their objects", async () => {
     const clock = await createClock(api, "2025-01-31T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })
     const { id } = data(
@@ -682,10 +682,10 @@ describe("unknown parameters", () => {
   beforeAll(async () => {
     expect((await api.patch("/providers/me/vertical", { vertical: "ecommerce" })).status).toBe(200)
   })
-  // Where anybody may ask, whom the path leads to comes first: test/instalment/plans.test.ts.
-  const known = endpoints.map(({ declaration }) => declaration).filter(({ access }) => access !== "public")
+  // If a key is optional, the object in the path is looked up first: test/instalment/plans.test.ts.
+  const keyed = endpoints.map(({ declaration }) => declaration).filter(({ access }) => access !== "public")
 
-  it.each(known.map(({ method, path, access }) => [method, path, access] as const))(
+  it.each(keyed.map(({ method, path, access }) => [method, path, access] as const))(
     "of %s %s are named",
     async (method, path, access) => {
       const caller = access === "administrator" ? administrator : api
@@ -704,7 +704,7 @@ describe("unknown parameters", () => {
   )
 })
 
-describe("odd requests", () => {
+describe("unusual requests", () => {
   it.each([
     ["GET", "/customers/%00", 404],
     ["GET", "/customers/%zz", 400],
@@ -762,8 +762,8 @@ describe("odd requests", () => {
   })
 })
 
-describe("what is not a request", () => {
-  it("is told so in the envelope", async () => {
+describe("input that is not HTTP", () => {
+  it("gets an error in the envelope", async () => {
     const { port, hostname } = new URL(server().origin)
     const answer = await new Promise<string>((resolve, reject) => {
       let text = ""

@@ -1,4 +1,4 @@
-/** Requests that come together are begun together, and answered each for itself (docs/performance.md). */
+/** Tests that concurrent requests are run as a batch, and each gets its own answer (docs/performance.md). */
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { type Answer, createApi } from "../support/api.ts"
@@ -13,7 +13,7 @@ useWhole(database)
 const outcome = ({ status, body }: Answer) =>
   status === 201 ? "made" : `${status} ${body.error.code} ${body.error.param}`
 
-/** As many of each as there are places, in turn. */
+/** As many of each as there are permits, in alternation. */
 const mixed = <T>(kinds: ReadonlyArray<T>, count: number) =>
   Array.from({ length: count }, (_, n) => kinds[n % kinds.length]!)
 
@@ -23,8 +23,8 @@ const transactions = () =>
     SELECT count(DISTINCT xmin::text) AS made, count(*) AS of FROM customer WHERE account_id = ${accountId()} AND name = 'Together'`,
   )
 
-describe("customers that are made at once", () => {
-  it("are written in fewer transactions than there are", async () => {
+describe("customers created at the same time", () => {
+  it("are written in fewer transactions than there are requests", async () => {
     const all = await Promise.all(Array.from({ length: 60 }, () => api.post("/customers", { name: "Together" })))
     expect(new Set(all.map((answer) => data(answer, 201).id)).size).toBe(60)
     const [row] = await transactions()
@@ -32,7 +32,7 @@ describe("customers that are made at once", () => {
     expect(row!.made).toBeLessThan(60)
   })
 
-  it("are answered each for itself, and take a place on their clock each", async () => {
+  it("each get their own answer, and a place on their clock", async () => {
     const clock = await createClock(api, "2026-01-01T00:00:00Z")
     const large = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`k${n}`, "v"]))
     const kinds = [
@@ -58,7 +58,7 @@ describe("customers that are made at once", () => {
     expect(counts).toEqual(Array.from({ length: 30 }, (_, n) => counts[0]! + n))
   })
 
-  it("with one Idempotency-Key are one", async () => {
+  it("with one Idempotency-Key are one customer", async () => {
     const keys = mixed(["a", "b", "c", "d"], 24)
     const all = await Promise.all(keys.map((key) => api.post("/customers", { name: key }, { "idempotency-key": key })))
     const made = all.filter(({ status }) => status === 201)
@@ -70,8 +70,8 @@ describe("customers that are made at once", () => {
   })
 })
 
-describe("objects that are read at once", () => {
-  it("are answered each for itself, as they are when they are asked for", async () => {
+describe("objects read at the same time", () => {
+  it("each get their own answer, with their state at the time of the read", async () => {
     const ids = await Promise.all(["Ada", "Bola", "Chidi"].map((name) => createCustomer(api, { name })))
     const foreign = await createCustomer(live)
     const asked = mixed([...ids, "cus_none", foreign], 50)
@@ -88,8 +88,8 @@ describe("objects that are read at once", () => {
   })
 })
 
-describe("subscriptions that are made at once", () => {
-  it("are paid once each, and answered each for itself", async () => {
+describe("subscriptions created at the same time", () => {
+  it("are paid once each, and each gets its own answer", async () => {
     const clock = await createClock(api, "2026-01-31T00:00:00Z")
     const plan = await createPlan(api)
     const archived = await createPlan(api)
@@ -122,7 +122,7 @@ describe("subscriptions that are made at once", () => {
   })
 })
 
-describe("charges that are made at once", () => {
+describe("charges created at the same time", () => {
   it("of one customer are attempted once each", async () => {
     const customer = await createCustomer(api)
     const sale = { customer, amount: 50_000, currency: "NGN" }
@@ -135,7 +135,7 @@ describe("charges that are made at once", () => {
   })
 })
 
-/** A subscription that is paid for. */
+/** A paid subscription. */
 const subscribe = async (plan: string, on: Readonly<Record<string, unknown>> = {}): Promise<string> => {
   const customer = await createCustomer(api, on)
   return data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }), 201).id
@@ -143,7 +143,7 @@ const subscribe = async (plan: string, on: Readonly<Record<string, unknown>> = {
 
 const verb = (id: string, name: string, body: object = {}) => api.post(`/subscriptions/${id}/${name}`, body)
 
-/** One on the wall clock, one on a test clock, and one that is cancelled. */
+/** One on the wall clock, one on a test clock, and a cancelled one. */
 const subscribeToEach = async (plan: string) => {
   const clock = await createClock(api, "2026-01-31T00:00:00Z")
   const [one, onClock, over] = [
@@ -155,8 +155,8 @@ const subscribeToEach = async (plan: string) => {
   return { one, onClock, over }
 }
 
-describe("reports of units that come at once", () => {
-  it("count one after the other, and are answered each for itself", async () => {
+describe("reports of units at the same time", () => {
+  it("count one after the other, and each gets its own answer", async () => {
     const { one, onClock, over } = await subscribeToEach(await createPlan(api, { overage_per_unit: 1_000 }))
     const kinds = [
       { id: one, body: { quantity: 1 }, says: "made" },
@@ -188,7 +188,7 @@ describe("reports of units that come at once", () => {
     expect(new Set(counted(onClock).map(({ created_at }) => created_at))).toEqual(new Set(["2026-01-31T00:00:00.000Z"]))
   })
 
-  it("are deliveries of which each is charged that is taken", async () => {
+  it("are deliveries, and each accepted one is charged", async () => {
     const id = await subscribe(await createPlan(api, { billing_cycle: "per_delivery" }))
     const all = await Promise.all(Array.from({ length: 12 }, () => verb(id, "unit-records", { quantity: 1 })))
     const taken = all.filter(({ status }) => status === 201).length
@@ -197,7 +197,7 @@ describe("reports of units that come at once", () => {
       new Set(taken === 12 ? ["made"] : ["made", "422 subscription_unpaid null"]),
     )
     const charges = (await api.all("/charges")).filter(({ subscription }) => subscription === id)
-    // The first one is what it began with.
+    // The first one is the delivery at its start.
     expect(charges.map(({ status }) => status)).toEqual(Array.from({ length: taken + 1 }, () => "succeeded"))
   })
 })
@@ -205,14 +205,14 @@ describe("reports of units that come at once", () => {
 const holdRow = (table: string, id: string) =>
   hold(database, (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`)
 
-describe("what is asked of an object that somebody holds", () => {
+describe("requests that need a locked object", () => {
   const report = (id: string) => verb(id, "unit-records", { quantity: 1 })
 
-  it("waits for that together, and nobody else for it", async () => {
+  it("wait for it together, and delay no other requests", async () => {
     const plan = await createPlan(api, { overage_per_unit: 100 })
-    const [held, ...others] = await Promise.all(Array.from({ length: 6 }, () => subscribe(plan)))
-    const { release } = await holdRow("subscription", held!)
-    const waiting = Array.from({ length: 12 }, () => report(held!))
+    const [lockedOne, ...others] = await Promise.all(Array.from({ length: 6 }, () => subscribe(plan)))
+    const { release } = await holdRow("subscription", lockedOne!)
+    const waiting = Array.from({ length: 12 }, () => report(lockedOne!))
     const all = await Promise.all([...others, ...others, ...others].map(report))
     expect(new Set(all.map(outcome))).toEqual(new Set(["made"]))
     await release()
@@ -222,99 +222,99 @@ describe("what is asked of an object that somebody holds", () => {
     expect(totals).toEqual(Array.from({ length: 12 }, (_, n) => n + 1))
     const [row] = await database.run(
       (sql) => sql<{ n: number }>`
-        SELECT count(DISTINCT xmin::text)::int AS n FROM unit_record WHERE subscription_id = ${held!}`,
+        SELECT count(DISTINCT xmin::text)::int AS n FROM unit_record WHERE subscription_id = ${lockedOne!}`,
     )
-    // Those that came before anybody waited may have been several batches.
+    // Requests that came before any waited may have been several batches.
     expect(row!.n).toBeLessThan(6)
   })
 
-  it("is done once that is free, however many wait for another", async () => {
+  it("run when their object is unlocked, however many wait for another", async () => {
     const plan = await createPlan(api, { overage_per_unit: 100 })
     const [long, brief] = await Promise.all([subscribe(plan), subscribe(plan)])
-    const held = await holdRow("subscription", long!)
+    const longLock = await holdRow("subscription", long!)
     let answered = 0
     const waiting = Array.from({ length: 12 }, () => report(long!).finally(() => answered++))
-    await held.stands(1)
-    const heldBriefly = await holdRow("subscription", brief!)
+    await longLock.waiters(1)
+    const briefLock = await holdRow("subscription", brief!)
     const one = report(brief!)
-    await held.stands(2)
-    await heldBriefly.release()
+    await longLock.waiters(2)
+    await briefLock.release()
     expect(outcome(await one)).toBe("made")
     expect(answered).toBe(0)
-    await held.release()
+    await longLock.release()
     expect(new Set((await Promise.all(waiting)).map(outcome))).toEqual(new Set(["made"]))
   })
 
-  it("is done at once where it is free by then, though others that came before wait for their turn to wait", async () => {
+  it("run immediately after the unlock, though earlier requests still wait for their turn", async () => {
     const plan = await createPlan(api, { overage_per_unit: 100 })
     const [brief, ...long] = await Promise.all(Array.from({ length: 4 }, () => subscribe(plan)))
-    // As many as one tenant may wait for at a time.
-    const held = []
-    for (const id of long) held.push(await holdRow("subscription", id))
+    // The number of requests of one tenant that may wait at the same time.
+    const locks = []
+    for (const id of long) locks.push(await holdRow("subscription", id))
     let answered = 0
     const waiting = long.map((id) => report(id).finally(() => answered++))
-    await held[0]!.stands(3)
-    const heldBriefly = await holdRow("subscription", brief!)
+    await locks[0]!.waiters(3)
+    const briefLock = await holdRow("subscription", brief!)
     const first = report(brief!)
-    // It waits for a place by now: whatever came before this is answered.
+    // It waits for a permit by now: all earlier requests are answered.
     await report(await subscribe(plan))
-    await heldBriefly.release()
+    await briefLock.release()
     expect(outcome(await report(brief!))).toBe("made")
     expect(answered).toBe(0)
-    for (const { release } of held) await release()
+    for (const { release } of locks) await release()
     expect(new Set((await Promise.all([first, ...waiting])).map(outcome))).toEqual(new Set(["made"]))
   })
 
-  it("fails for no more than those who need what stays held", async () => {
-    const [held, free] = await Promise.all([createPlan(api), createPlan(api)])
+  it("fail only if the object stays locked", async () => {
+    const [lockedPlanId, free] = await Promise.all([createPlan(api), createPlan(api)])
     const customer = await createCustomer(api)
     const create = (plan: string) => api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" })
-    const heldCustomer = await holdRow("customer", customer)
+    const customerLock = await holdRow("customer", customer)
     const first = create(free)
-    await heldCustomer.stands(1)
-    const heldPlan = await holdRow("plan", held)
-    const refused = create(held)
+    await customerLock.waiters(1)
+    const planLock = await holdRow("plan", lockedPlanId)
+    const refused = create(lockedPlanId)
     const others = [create(free), create(free), create(free)]
     await report(await subscribe(free))
-    await heldCustomer.release()
+    await customerLock.release()
     expect(outcome(await first)).toBe("made")
     expect(new Set((await Promise.all(others)).map(outcome))).toEqual(new Set(["made"]))
     expect((await refused).body.error.code).toBe("lock_timeout")
-    await heldPlan.release()
+    await planLock.release()
   })
 
-  it("keeps no charge of another customer, and no customer without that clock", async () => {
+  it("delay no charge of another customer, and no customer without that clock", async () => {
     const [payer, ...others] = await Promise.all(Array.from({ length: 6 }, () => createCustomer(api)))
     const clock = await createClock(api, "2026-01-01T00:00:00Z")
     const charge = (customer: string) =>
       api.post("/charges", { customer, amount: 5000, currency: "NGN", payment_method: "pm_test_success" })
-    const held = await holdRow("customer", payer!)
-    const heldClock = await holdRow("test_clock", clock)
+    const customerLock = await holdRow("customer", payer!)
+    const clockLock = await holdRow("test_clock", clock)
     let answered = 0
     const waiting = [charge(payer!), api.post("/customers", { name: "On it", test_clock: clock })].map((one) =>
       one.finally(() => answered++),
     )
-    await held.stands(2)
+    await customerLock.waiters(2)
     const free = await Promise.all([
       ...others.map(charge),
       ...others.map(() => api.post("/customers", { name: "Free" })),
     ])
     expect(new Set(free.map(outcome))).toEqual(new Set(["made"]))
     expect(answered).toBe(0)
-    await held.release()
-    await heldClock.release()
+    await customerLock.release()
+    await clockLock.release()
     expect(new Set((await Promise.all(waiting)).map(outcome))).toEqual(new Set(["made"]))
   })
 
-  it("keeps no payment of another customer, and is answered as it stands where it stays held", async () => {
+  it("delay no payment of another customer, and return the current state if the lock stays", async () => {
     const plan = await createPlan(api)
     const [payer, ...others] = await Promise.all(Array.from({ length: 6 }, () => createCustomer(api)))
-    // At its rail, so that what it is settled in is held by then.
+    // At its rail, so that its settlement meets the lock.
     const rail = await holdTable(database, "simulator_attempt")
     const subscribing = api.post("/subscriptions", { customer: payer, plan, payment_method: "pm_test_success" })
-    await rail.stands(1)
+    await rail.waiters(1)
     const [made] = await api.all(`/subscriptions?customer=${payer}`)
-    const held = await holdRow("subscription", made!.id)
+    const locked = await holdRow("subscription", made!.id)
     await rail.release()
     const free = await Promise.all(
       others.map((customer) =>
@@ -323,7 +323,7 @@ describe("what is asked of an object that somebody holds", () => {
     )
     expect(free.map((answer) => data(answer, 201).status)).toEqual(others.map(() => "succeeded"))
     expect(data(await subscribing, 201).status).toBe("incomplete")
-    await held.release()
+    await locked.release()
     await eventually(async () =>
       data(await api.get(`/subscriptions/${made!.id}`)).status === "active" ? true : undefined,
     )
@@ -332,10 +332,10 @@ describe("what is asked of an object that somebody holds", () => {
   })
 })
 
-describe("subscriptions that are changed at once", () => {
+describe("subscriptions changed at the same time", () => {
   const patch = (id: string, body: object) => api.patch(`/subscriptions/${id}`, body)
 
-  it("are so one after the other where it is the same, and are answered each for itself", async () => {
+  it("change one after the other if they are the same one, and each gets its own answer", async () => {
     const { one, onClock, over } = await subscribeToEach(await createPlan(api))
     const kinds = [
       { id: one, body: { metadata: { a: "1" } }, says: "made" },
@@ -359,16 +359,16 @@ describe("subscriptions that are changed at once", () => {
     expect(now).toMatchObject({ metadata: { a: "1" }, quantity: 2 })
     const methods = await api.all(`/customers/${now.customer}/payment-methods`)
     expect(methods.map(({ id }) => id)).toContain(method)
-    // What was named where it was refused is attached to nobody.
+    // A method named in a refused request is not attached.
     const { customer } = data(await api.get(`/subscriptions/${over}`))
     expect((await api.all(`/customers/${customer}/payment-methods`)).length).toBe(1)
     expect(await changedOnClock).toMatchObject({ metadata: { b: "2" }, quantity: 3, payment_method: null })
     const updates = (await api.all("/events?type=subscription.updated")).filter(({ data: of }) => of.object.id === one)
-    // What changes nothing is no event.
+    // A request without a change emits no event.
     expect(updates.length).toBe(3)
   })
 
-  it("try the method that one of them names for it, whatever the others change", async () => {
+  it("try the method that one request names, whatever the other requests change", async () => {
     const clock = await createClock(api, "2026-01-31T00:00:00Z")
     const plan = await createPlan(api)
     const ids = await Promise.all(
@@ -395,14 +395,14 @@ describe("subscriptions that are changed at once", () => {
     }
   })
 
-  it("are answered each as it left it", async () => {
+  it("each return the state after their own change", async () => {
     const id = await subscribe(await createPlan(api))
     const quantities = Array.from({ length: 20 }, (_, n) => n + 2)
     const all = await Promise.all(quantities.map((quantity) => patch(id, { quantity })))
     expect(all.map((answer) => data(answer).quantity)).toEqual(quantities)
   })
 
-  it("try a method for what is overdue once each", async () => {
+  it("try a method for an overdue bill once each", async () => {
     const clock = await createClock(api, "2026-01-31T00:00:00Z")
     const plan = await createPlan(api)
     const ids = []
@@ -421,7 +421,7 @@ describe("subscriptions that are changed at once", () => {
   })
 })
 
-describe("subscriptions that are cancelled at once", () => {
+describe("subscriptions cancelled at the same time", () => {
   const checkout = async (plan: string) => {
     const body = {
       mode: "subscription",
@@ -434,7 +434,7 @@ describe("subscriptions that are cancelled at once", () => {
   }
   const statusOf = async (session: string) => data(await api.get(`/checkout-sessions/${session}`)).status
 
-  it("are so once each, and take their checkouts with them", async () => {
+  it("are cancelled once each, together with their checkouts", async () => {
     const plan = await createPlan(api)
     const clock = await createClock(api, "2026-01-31T00:00:00Z")
     const sessions = await Promise.all(Array.from({ length: 3 }, () => checkout(plan)))
@@ -457,35 +457,38 @@ describe("subscriptions that are cancelled at once", () => {
     expect(await Promise.all(sessions.map(({ id }) => statusOf(id)))).toEqual(["expired", "expired", "expired"])
   })
 
-  it("wait for a checkout that somebody holds, and keep nobody else", async () => {
+  it("wait for a locked checkout, and delay no others", async () => {
     const plan = await createPlan(api)
     const session = await checkout(plan)
-    const held = await hold(database, (sql) => sql`SELECT 1 FROM checkout_session WHERE id = ${session.id} FOR UPDATE`)
+    const locked = await hold(
+      database,
+      (sql) => sql`SELECT 1 FROM checkout_session WHERE id = ${session.id} FOR UPDATE`,
+    )
     const waiting = verb(session.subscription, "cancel")
     const others = await Promise.all([await subscribe(plan), await subscribe(plan)].map((id) => verb(id, "cancel")))
     expect(others.map((answer) => data(answer).status)).toEqual(["cancelled", "cancelled"])
-    await held.stands(1)
-    await held.release()
+    await locked.waiters(1)
+    await locked.release()
     expect(data(await waiting).status).toBe("cancelled")
     expect(await statusOf(session.id)).toBe("expired")
   })
 })
 
-describe("a charge that somebody holds", () => {
-  it("keeps no other, is answered as it stands where it stays held, and settles once it is free", async () => {
+describe("a locked charge", () => {
+  it("delays no other, returns the current state if the lock stays, and settles after the unlock", async () => {
     const [payer, ...others] = await Promise.all(Array.from({ length: 4 }, () => createCustomer(api)))
     const charge = (customer: string) =>
       api.post("/charges", { customer, amount: 5000, currency: "NGN", payment_method: "pm_test_success" })
     const rail = await holdTable(database, "simulator_attempt")
     const paying = charge(payer!)
-    await rail.stands(1)
+    await rail.waiters(1)
     const [made] = await api.all(`/charges?customer=${payer}`)
-    const held = await hold(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${made!.id} FOR UPDATE`)
+    const locked = await hold(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${made!.id} FOR UPDATE`)
     await rail.release()
     const free = await Promise.all(others.map(charge))
     expect(free.map((answer) => data(answer, 201).status)).toEqual(others.map(() => "succeeded"))
     expect(data(await paying, 201).status).toBe("pending")
-    await held.release()
+    await locked.release()
     await eventually(async () =>
       data(await api.get(`/charges/${made!.id}`)).status === "succeeded" ? true : undefined,
     )
@@ -495,7 +498,7 @@ describe("a charge that somebody holds", () => {
     expect(row!.attempts).toBe(1)
   })
 
-  it("keeps nobody else's requests, whose key nobody has seen before", async () => {
+  it("delays no requests of others with a key not used before", async () => {
     const payer = await createCustomer(api)
     const rail = await holdTable(database, "simulator_attempt")
     const paying = api.post("/charges", {
@@ -504,21 +507,21 @@ describe("a charge that somebody holds", () => {
       currency: "NGN",
       payment_method: "pm_test_visa",
     })
-    await rail.stands(1)
+    await rail.waiters(1)
     const { keys } = await database.run(() => createAccount({ businessName: "Beside" }))
     data(await createApi(server().origin, keys.sk_test).get("/account"))
     await rail.release()
     expect(data(await paying, 201).status).toBe("succeeded")
   })
 
-  it("keeps no other of its customer, which is asked for beside it", async () => {
+  it("delays no other charge of its customer that is requested at the same time", async () => {
     const plan = await createPlan(api)
     const [first, payer] = [await createCustomer(api), await createCustomer(api)]
     const charge = (customer: string) =>
       api.post("/charges", { customer, amount: 5000, currency: "NGN", payment_method: "pm_test_success" })
     const rail = await holdTable(database, "simulator_attempt")
     const ahead = charge(first)
-    await rail.stands(1)
+    await rail.waiters(1)
     // Both wait for the one before them, and go to their rail together.
     const answered: Array<Answer> = []
     const noting = (answer: Answer) => {
@@ -535,7 +538,7 @@ describe("a charge that somebody holds", () => {
       .post("/subscriptions", { customer: payer, plan, payment_method: "pm_test_success" })
       .then(noting)
     const [made] = await shown("/subscriptions", 1)
-    const held = await holdRow("subscription", made!.id)
+    const locked = await holdRow("subscription", made!.id)
     const charging = charge(payer).then(noting)
     await shown("/charges", 2)
     await rail.release()
@@ -543,7 +546,7 @@ describe("a charge that somebody holds", () => {
     expect(data(charged, 201).status).toBe("succeeded")
     expect(answered).toEqual([charged])
     expect(data(await subscribing, 201).status).toBe("incomplete")
-    await held.release()
+    await locked.release()
     await eventually(async () =>
       data(await api.get(`/subscriptions/${made!.id}`)).status === "active" ? true : undefined,
     )
@@ -551,8 +554,8 @@ describe("a charge that somebody holds", () => {
   })
 })
 
-describe("subscriptions that are paused and resumed at once", () => {
-  it("are so once each", async () => {
+describe("subscriptions paused and resumed at the same time", () => {
+  it("change once each", async () => {
     const plan = await createPlan(api, { pause_enabled: true, pro_rate: false })
     const never = await subscribe(await createPlan(api, { pause_enabled: false }))
     const ids = await Promise.all(Array.from({ length: 8 }, () => subscribe(plan)))
@@ -569,7 +572,7 @@ describe("subscriptions that are paused and resumed at once", () => {
         expect(done.map(({ body }) => [body.data.id, body.data.status])).toEqual([[id, status]])
         const others = answers.filter((answer) => answer.status !== 200)
         expect(others.length).toBe(1)
-        // Its first charge may be under way yet.
+        // Its first charge may still be in progress.
         expect(["subscription_state_invalid", "charge_in_progress"]).toContain(others[0]!.body.error.code)
       }
     }

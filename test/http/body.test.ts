@@ -1,4 +1,4 @@
-/** Bodies of requests as they arrive. */
+/** Tests the bodies of requests as they arrive. */
 import { once } from "node:events"
 import type { IncomingMessage } from "node:http"
 import { PassThrough } from "node:stream"
@@ -11,15 +11,15 @@ import { parseBody } from "../../src/http/parseBody.ts"
 
 const LIMIT = 256 * 1024
 
-/** A body that comes in parts of one size, and what is told of the memory that it takes. */
+/** A body in parts of one size, and the memory that it reports. */
 const reading = (bytes: number, part: number, headers: Readonly<Record<string, string>> = {}) => {
   const stream = new PassThrough({ highWaterMark: 2 * LIMIT })
   const request = Object.assign(stream, { headers }) as unknown as IncomingMessage
-  const told: Array<number> = []
+  const reported: Array<number> = []
   const read = Effect.runPromise(
     Effect.result(
       readBytes(request, (more) => {
-        told.push(more)
+        reported.push(more)
         return undefined
       }),
     ),
@@ -27,21 +27,21 @@ const reading = (bytes: number, part: number, headers: Readonly<Record<string, s
   const sent = Buffer.alloc(bytes, "abcdefghij")
   for (let at = 0; at < bytes; at += part) stream.write(sent.subarray(at, at + part))
   stream.end()
-  return { sent, read, told }
+  return { sent, read, reported }
 }
 
 describe("a body", () => {
-  it("takes no more memory for coming in single bytes than twice what it is, and is told of in a few steps", async () => {
-    const { sent, read, told } = reading(50_000, 1)
+  it("in single bytes takes at most twice its size in memory, and reports its size in a few steps", async () => {
+    const { sent, read, reported } = reading(50_000, 1)
     expect(await read).toMatchObject({ _tag: "Success", success: sent })
-    expect(told.length).toBeLessThan(10)
-    expect(told.reduce((sum, more) => sum + more, 0)).toBeLessThanOrEqual(2 * 50_000)
+    expect(reported.length).toBeLessThan(10)
+    expect(reported.reduce((sum, more) => sum + more, 0)).toBeLessThanOrEqual(2 * 50_000)
   })
 
-  it("is taken as it is where it comes whole", async () => {
-    const { sent, read, told } = reading(1_234, 1_234, { "content-length": "1234" })
+  it("is passed on unchanged if it arrives whole", async () => {
+    const { sent, read, reported } = reading(1_234, 1_234, { "content-length": "1234" })
     expect(await read).toMatchObject({ _tag: "Success", success: sent })
-    expect(told).toEqual([1_234])
+    expect(reported).toEqual([1_234])
   })
 
   it.each([
@@ -52,7 +52,7 @@ describe("a body", () => {
     expect((await read)._tag).toBe(end)
   })
 
-  it("is refused before it is read whole where there is no room for more", async () => {
+  it("is refused before it is read whole if there is no room for more", async () => {
     const stream = Object.assign(new PassThrough(), { headers: {} })
     const full = problem("too_many_in_flight", "Full.")
     const read = Effect.runPromise(Effect.flip(readBytes(stream as unknown as IncomingMessage, () => full)))
@@ -61,7 +61,7 @@ describe("a body", () => {
     expect(stream.listenerCount("data")).toBe(0)
   })
 
-  it.each(["before it is read", "while it is read"])("of whom hangs up %s is none", async (when) => {
+  it.each(["before it is read", "while it is read"])("of a caller that hangs up %s is dropped", async (when) => {
     const stream = Object.assign(new PassThrough(), { headers: { "content-length": "9" } })
     stream.write("{")
     const hangUp = async () => {
@@ -89,7 +89,7 @@ describe("the keys of an object", () => {
   }))
   const read = (body: string) => Effect.runSync(Effect.result(parseBody(body)))
 
-  it("are each there once, whatever they and their values are", () => {
+  it("occur once each, with any name and any value", () => {
     fc.assert(
       fc.property(fc.dictionary(text, value), fc.nat(2), (object, indent) => {
         expect(read(JSON.stringify(object, null, indent))).toMatchObject({ _tag: "Success", success: object })
@@ -97,7 +97,7 @@ describe("the keys of an object", () => {
     )
   })
 
-  it("are not taken twice, however they are written", () => {
+  it("are refused as duplicates in any spelling", () => {
     fc.assert(
       fc.property(text, value, value, (key, one, other) => {
         const escaped = [...key].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")

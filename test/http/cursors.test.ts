@@ -1,4 +1,4 @@
-/** Cursors are positions (decision B10): a walk goes on where it was, whatever is deleted meanwhile. */
+/** Tests that cursors are positions (decision B10): a walk continues after deletions. */
 import { describe, expect, it } from "vitest"
 import { newId } from "../../src/base/ids.ts"
 import type { Api } from "../support/api.ts"
@@ -13,8 +13,8 @@ const idsOf = (answer: Awaited<ReturnType<Api["get"]>>): Array<string> =>
 const clock = async () => data(await api.post("/test/clocks", { frozen_time: "2025-01-01T00:00:00Z" }), 201).id
 const onClock = async (test_clock: string) => data(await api.post("/customers", { name: "Ada", test_clock }), 201).id
 
-describe("a list of which objects are deleted", () => {
-  it("is walked to its end from an object that is gone, in both directions", async () => {
+describe("a list with deleted objects", () => {
+  it("is walked to its end from a deleted object, in both directions", async () => {
     const first = [await createCustomer(api), await createCustomer(api)]
     const deleted = await clock()
     const gone = await onClock(deleted)
@@ -30,7 +30,7 @@ describe("a list of which objects are deleted", () => {
     expect(idsOf(await api.get(`/customers?ending_before=${cursor}&limit=1`))).toEqual([last[0]])
   })
 
-  it("is followed on after a reset, and after its events' time is over", async () => {
+  it("is followed after a reset, and after its events expire", async () => {
     const payer = await createCustomer(api)
     data(await api.patch(`/customers/${payer}`, { default_payment_method: "pm_test_success" }))
     data(await api.post("/charges", { customer: payer, amount: 1_000, currency: "NGN" }), 201)
@@ -66,7 +66,7 @@ describe("a cursor", () => {
     "webhook-endpoints",
     "checkout-sessions",
     "test/clocks",
-  ])("of /%s that is no ID of its kind is refused by its name", async (list) => {
+  ])("of /%s that is not an ID of its kind is refused by its name", async (list) => {
     for (const cursor of [newId("request"), "cus_", "nonsense", `${newId("customer")}x`, "SB-0123456789"])
       for (const param of ["starting_after", "ending_before"]) {
         const refused = await api.get(`/${list}?${param}=${cursor}`)
@@ -77,7 +77,7 @@ describe("a cursor", () => {
       }
   })
 
-  it("that never existed, or is another account's, is a position and shows nothing", async () => {
+  it("that never existed, or belongs to another account, is a position and shows nothing", async () => {
     const mine = await createCustomer(api)
     const other = await createCustomer(stranger)
     const later = await createCustomer(api)
@@ -86,7 +86,7 @@ describe("a cursor", () => {
     expect(idsOf(await api.get(`/customers?ending_before=${newId("customer")}`))).toEqual([])
   })
 
-  it("of a list in another order must be there", async () => {
+  it("of a list in another order must exist", async () => {
     const customer = await createCustomer(api)
     data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" }))
     const path = `/customers/${customer}/payment-methods?starting_after=`

@@ -20,17 +20,18 @@ const page = async (path: string) => {
 }
 
 describe("the OpenAPI document", () => {
-  it("is clean by the linter's recommended rules", async () => {
+  it("passes the linter's recommended rules", async () => {
     const config = await createConfig({ extends: ["recommended"] })
-    // The contract's own paths: a product's has a word in the place of a plan's ID, and words win (src/http/routes.ts).
-    const known = /^no-ambiguous-paths: .*`\/provider-savings\/products\/{id}` and `\/provider-savings\/{id}\//
+    // The contract's paths. A product's path has a word in place of a plan's ID, and words win (src/http/routes.ts).
+    const expectedWarning =
+      /^no-ambiguous-paths: .*`\/provider-savings\/products\/{id}` and `\/provider-savings\/{id}\//
     const lint = async (source: string) =>
       (await lintFromString({ source, config }))
         .map(({ ruleId, message }) => `${ruleId}: ${message}`)
-        .filter((found) => !known.test(found))
+        .filter((found) => !expectedWarning.test(found))
     const { text } = await page("/openapi.json")
     expect(await lint(text)).toEqual([])
-    // The linter does look.
+    // The linter does check.
     expect(await lint(text.replace('"openapi":"3.1.0"', '"openapi":"3.1.0","colour":"red"'))).not.toEqual([])
   })
 
@@ -52,7 +53,7 @@ describe("the OpenAPI document", () => {
       )
       if (body !== undefined) expect(operation.requestBody.content["application/json"].example).toBeDefined()
       for (const code of declaration.codes ?? []) {
-        // What is missing is 404 in the path, and 400 in the body (decision B3).
+        // An unknown ID is 404 in the path, and 400 in the body (decision B3).
         const statuses = code === "resource_missing" ? [404, 400] : [CATALOGUE[code].status]
         const listed = statuses.filter((one) => operation.responses[one]?.description.includes(code))
         expect(listed.length, `${method} ${path} ${code}`).toBeGreaterThan(0)
@@ -82,7 +83,7 @@ describe("the OpenAPI document", () => {
     expect(operations.length).toBe(endpoints.length + withoutKey.length)
   })
 
-  it("has every type of event, with an example that is what its schemas say", async () => {
+  it("has each type of event, with an example that matches its schemas", async () => {
     const { webhooks, components } = JSON.parse((await page("/openapi.json")).text)
     expect(Object.keys(webhooks)).toEqual([...EVENT_TYPES])
     for (const { type, schema } of declaredEvents) {
@@ -97,7 +98,7 @@ describe("the OpenAPI document", () => {
     }
   })
 
-  it("has the form of phone numbers, and that names are not blank", async () => {
+  it("has the format of phone numbers, and requires names that are not blank", async () => {
     const { paths } = JSON.parse((await page("/openapi.json")).text)
     const { name, phone } = paths["/customers"].post.requestBody.content["application/json"].schema.properties
     expect(JSON.stringify(phone)).toContain(JSON.stringify("^\\+[1-9]\\d{6,14}$"))
@@ -105,7 +106,7 @@ describe("the OpenAPI document", () => {
     for (const one of [name, phone]) expect(one.description).toBeDefined()
   })
 
-  it("says which object an expanded field is", async () => {
+  it("says which object an expanded field holds", async () => {
     const { schemas } = JSON.parse((await page("/openapi.json")).text).components
     const refs = endpoints.flatMap(({ declaration: { success, expand = [] } }) =>
       expand.map((field) => {
@@ -125,7 +126,7 @@ describe("the OpenAPI document", () => {
     ])
   })
 
-  it("shows examples that are what its schemas say", () => {
+  it("has examples that match its schemas", () => {
     for (const schema of RESPONSES.values()) Schema.decodeUnknownSync(schema)(exampleOf(schema))
     for (const { declaration } of endpoints) {
       if (declaration.body === undefined) continue
@@ -135,7 +136,7 @@ describe("the OpenAPI document", () => {
 })
 
 describe("/docs", () => {
-  it("renders the reference and the scopes without anybody else's host", async () => {
+  it("renders the reference and the scopes from its own host only", async () => {
     const { text, headers } = await page("/docs")
     for (const name of SCOPE_NAMES) expect(text).toContain(`<code>${name}</code>`)
     for (const { declaration } of endpoints) expect(text).toContain(`<code>${declaration.method} `)
@@ -147,12 +148,12 @@ describe("/docs", () => {
       expect([address, (await page(address)).status]).toEqual([address, 200])
     }
     expect(headers.get("content-security-policy")).toContain("script-src 'self'")
-    // What is read first is the reference.
+    // The reference is read first.
     expect(text.indexOf('id="swagger"')).toBeLessThan(text.indexOf('id="keys"'))
     expect(text.indexOf('id="keys"')).toBeLessThan(text.indexOf("<table"))
   })
 
-  it("explains every code, and each is one that some endpoint declares or a page without a key refuses with", async () => {
+  it("explains each code, and each is declared by an endpoint or used by a page without a key", async () => {
     const { text } = await page("/docs/errors")
     for (const code of Object.keys(CATALOGUE)) expect(text, code).toContain(`id="${code}"`)
     const declared = new Set<string>(endpoints.flatMap(({ declaration }) => codesOf(declaration)))

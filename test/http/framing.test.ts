@@ -1,4 +1,4 @@
-/** Heads of requests as raw bytes: which host is meant (A12), how bodies are framed (I2), and what follows on the connection. */
+/** Tests heads of requests as raw bytes: the host (A12), framing of bodies (I2), later requests on the connection. */
 import { describe, expect, it } from "vitest"
 import { useInstance } from "../support/instance.ts"
 import { type RawAnswer, sendRaw } from "../support/sockets.ts"
@@ -37,7 +37,7 @@ const send = (bytes: string | Buffer) => sendRaw(server().origin, bytes)
 
 const CLOSE = "Connection: close"
 
-/** An answer in the envelope, by its status and code; each has a request ID, in the header and in the body. */
+/** An answer in the envelope, by its status and code. Each has a request ID in the header and in the body. */
 const seen = ({ status, headers, body }: RawAnswer) => {
   const { success, data, error } = JSON.parse(body)
   const [, requestId] = /^x-request-id: (req_\w+)$/im.exec(headers) ?? []
@@ -47,7 +47,7 @@ const seen = ({ status, headers, body }: RawAnswer) => {
   return [status, error.code]
 }
 
-/** What one request is answered, and that nothing came of a refusal; the connection is closed after it. */
+/** The answer to one request. Expects that a refusal had no effect and that the connection is closed after it. */
 const refused = async (request: Request) => {
   const before = await customers()
   const answers = await send(post(request))
@@ -66,31 +66,31 @@ describe("Host (A12)", () => {
     ["one with a user", ["Host: ada@localhost"]],
     ["two in one", ["Host: localhost, elsewhere.example"]],
     ["an address", ["Host: http://localhost"]],
-    ["a port that is none", ["Host: localhost:http"]],
+    ["an invalid port", ["Host: localhost:http"]],
     ["a port that is too large", ["Host: localhost:65536"]],
     ["half an IPv6 address", ["Host: [::1"]],
     ["no IPv6 address in brackets", ["Host: [1::2::3]"]],
-    ["an escape that is none", ["Host: a%zz"]],
+    ["an invalid escape", ["Host: a%zz"]],
     ["no ASCII", ["Host: l\u00f6calhost"]],
   ])("that is %s is refused", async (_, hosts) => {
     expect(await refused({ headers: [...hosts, LENGTH] })).toEqual([400, "host_invalid"])
   })
 
   it.each(["localhost", "LOCALHOST:3000", "127.0.0.1:80", "[::1]:8080", "shop_1.example.", "xn--lcalhost-n4a.example"])(
-    "%s is taken",
+    "%s is accepted",
     async (host) => {
       const answers = await send(post({ headers: [`Host: ${host}`, CLOSE, LENGTH] }))
       expect(answers.map(seen)).toEqual([[201, "customer"]])
     },
   )
 
-  it("may be left out by HTTP/1.0 alone, which may send no wrong one", async () => {
+  it("is optional in HTTP/1.0 only, and must be valid there", async () => {
     expect((await send(post({ version: "1.0", headers: [LENGTH] }))).map(seen)).toEqual([[201, "customer"]])
     for (const hosts of [["Host: a b"], ["Host: a", "Host: a"]])
       expect(await refused({ version: "1.0", headers: [...hosts, LENGTH] })).toEqual([400, "host_invalid"])
   })
 
-  it("is needed beside a whole address too, which counts", async () => {
+  it("is also required beside an absolute URL, which takes precedence", async () => {
     const target = "http://elsewhere.example/sandbox/v1/customers"
     const answers = await send(post({ target, headers: ["Host: localhost", CLOSE, LENGTH] }))
     expect(answers.map(seen)).toEqual([[201, "customer"]])
@@ -134,7 +134,7 @@ describe("the framing of a body (I2)", () => {
     expect(await refused({ headers: [host, ...headers], body })).toEqual([status, code])
   })
 
-  it("takes chunks, by HTTP/1.1 alone", async () => {
+  it("accepts chunks in HTTP/1.1 only", async () => {
     for (const encoding of ["chunked", "Chunked"]) {
       const headers = [host, CLOSE, `Transfer-Encoding: ${encoding}`]
       expect((await send(post({ headers, body: CHUNKED }))).map(seen)).toEqual([[201, "customer"]])
@@ -143,16 +143,16 @@ describe("the framing of a body (I2)", () => {
     expect(await refused({ version: "1.0", headers, body: CHUNKED })).toEqual([400, "request_malformed"])
   })
 
-  it("is refused where a chunk is none", async () => {
+  it("is refused if a chunk is malformed", async () => {
     const headers = [host, "Transfer-Encoding: chunked"]
     expect(await refused({ headers, body: `zz\r\n${BODY}\r\n0\r\n\r\n` })).toEqual([400, "request_malformed"])
   })
 })
 
-describe("requests one behind the other", () => {
+describe("pipelined requests", () => {
   const next = (headers: ReadonlyArray<string>) => post({ headers: ["Host: localhost", ...headers, LENGTH] })
 
-  it("are each answered, in their order", async () => {
+  it("are each answered, in order", async () => {
     const before = await customers()
     const answers = await send(next([]) + next([]) + next([CLOSE]))
     expect(answers.map(seen)).toEqual(Array.from({ length: 3 }, () => [201, "customer"]))
@@ -166,14 +166,11 @@ describe("requests one behind the other", () => {
       () => post({ headers: ["Host: localhost", "Transfer-Encoding: gzip, chunked"], body: CHUNKED }),
       [501, "transfer_encoding_unsupported"],
     ],
-    ["that is none", () => "HELLO\r\n\r\n", [400, "request_malformed"]],
-  ])(
-    "end with one %s: what came before it is carried out and answered first, what follows is not",
-    async (_, wrong, refusal) => {
-      const before = await customers()
-      const answers = await send(next([]) + wrong() + next([CLOSE]))
-      expect(answers.map(seen)).toEqual([[201, "customer"], refusal])
-      expect(await customers()).toBe(before + 1)
-    },
-  )
+    ["that is invalid", () => "HELLO\r\n\r\n", [400, "request_malformed"]],
+  ])("end with one %s: earlier requests are done and answered first, later ones are not", async (_, wrong, refusal) => {
+    const before = await customers()
+    const answers = await send(next([]) + wrong() + next([CLOSE]))
+    expect(answers.map(seen)).toEqual([[201, "customer"], refusal])
+    expect(await customers()).toBe(before + 1)
+  })
 })

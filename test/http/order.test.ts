@@ -1,9 +1,9 @@
-/** Which of several faults a refusal names: the first in the order of the body (decision A5), parameters before references before states (A6). */
+/** Tests which error a refusal names: the first in the body (decision A5), parameters, references, states (A6). */
 import { expect, it } from "vitest"
 import { useOwnInstance } from "../support/instance.ts"
 import { createClock, createCustomer, createPlan, data, refusal } from "../support/story.ts"
 
-// A clock that is sent ahead stays on its way.
+// A clock that is advanced far stays in progress.
 const { api } = useOwnInstance(() => ({ WORKERS: "0" }))
 
 const PLAN = { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly" }
@@ -11,7 +11,7 @@ const URLS = { success_url: "https://shop.example/a", cancel_url: "https://shop.
 const NOWHERE = "https://10.0.0.1/hooks"
 const NO_RETRIES = { retry_logic: { retry_intervals_days: [] } }
 
-/** Two faults each: one that the schema has a word for, and one that it has not. */
+/** Two errors in each case: one that the schema detects, and one that it does not. */
 const CASES: ReadonlyArray<readonly [string, object, string]> = [
   ["/webhook-endpoints", { url: "https://a:b@shop.example", enabled_events: [] }, "url"],
   ["/webhook-endpoints", { enabled_events: [], url: "https://a:b@shop.example" }, "enabled_events"],
@@ -37,7 +37,7 @@ it.each(CASES)("POST %s %j: %s", async (path, body, param) => {
   expect(refusal(await api.post(path, body))).toEqual([400, "parameter_invalid", param])
 })
 
-it("what is missing comes after what is wrong", async () => {
+it("missing parameters come after invalid ones", async () => {
   const needed = [
     ["/checkout-sessions", { mode: "subscription", ...URLS }, "plan"],
     ["/checkout-sessions", { mode: "subscription" }, "plan"],
@@ -52,7 +52,7 @@ it("what is missing comes after what is wrong", async () => {
     expect(refusal(await api.post(path, body))).toEqual([400, "parameter_missing", param])
 })
 
-it("what is not there comes before a clock that moves", async () => {
+it("unknown objects come before a moving clock", async () => {
   const clock = await createClock(api, "2026-01-01T00:00:00Z")
   const customer = await createCustomer(api, { test_clock: clock })
   const plan = await createPlan(api)

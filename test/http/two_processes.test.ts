@@ -1,4 +1,4 @@
-/** One process changes plans and customers while another one sells to them: each purchase goes by what is so at that moment. */
+/** Tests one process that changes plans and customers while another sells: purchases use the current data. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import type { Answer, Api } from "../support/api.ts"
 import { createApi } from "../support/api.ts"
@@ -20,7 +20,7 @@ const outcome = ({ status, body }: Answer) => (status < 400 ? status : `${body.e
 
 const SALE = { amount: 100_000, currency: "NGN" }
 
-/** A customer with a default payment method by which it has paid: the first process knows both. */
+/** A customer that has paid by its default payment method. The first process has both in its cache. */
 const payingCustomer = async () => {
   const customer = await createCustomer(api)
   data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" }))
@@ -30,7 +30,7 @@ const payingCustomer = async () => {
 
 const subscribe = (customer: string, plan: string) => api.post("/subscriptions", { customer, plan })
 
-/** What a new subscription of the customer's was charged. */
+/** The amount that the customer's new subscription was charged. */
 const charged = async (customer: string, plan: string) => {
   const { latest_charge } = data(await subscribe(customer, plan), 201)
   const { amount, payment_method } = data(await api.get(`/charges/${latest_charge}`))
@@ -38,7 +38,7 @@ const charged = async (customer: string, plan: string) => {
 }
 
 describe("a plan", () => {
-  it("sells for what it costs since another process changed it", async () => {
+  it("sells at the price that another process has set", async () => {
     const customer = await payingCustomer()
     const plan = await createPlan(api)
     expect(await charged(customer, plan)).toMatchObject({ amount: 500_000 })
@@ -51,7 +51,7 @@ describe("a plan", () => {
     expect(data(await subscribe(customer, plan), 201).status).toBe("trialing")
   })
 
-  it("sells nothing once another process has archived it, and sells again once it is back", async () => {
+  it("sells nothing after another process has archived it, and sells again after it is restored", async () => {
     const customer = await payingCustomer()
     const plan = await createPlan(api)
     await charged(customer, plan)
@@ -63,7 +63,7 @@ describe("a plan", () => {
 })
 
 describe("a customer", () => {
-  it("pays by what another process has made its default", async () => {
+  it("pays by the default that another process has set", async () => {
     const customer = await payingCustomer()
     const plan = await createPlan(api)
     expect(await charged(customer, plan)).toMatchObject({ method: "pm_test_success" })
@@ -73,12 +73,12 @@ describe("a customer", () => {
     }
   })
 
-  it("does not pay by what another process has taken from it", async () => {
+  it("does not pay by a method that another process has removed", async () => {
     const customer = await payingCustomer()
     const remove = () => elsewhere.request("DELETE", `/customers/${customer}/payment-methods/pm_test_success`)
     expect((await remove()).status).toBe(200)
     expect(outcome(await api.post("/charges", { ...SALE, customer }))).toBe("payment_method_required null")
-    // Named, it is attached again.
+    // Naming it attaches it again.
     const named = { ...SALE, customer, payment_method: "pm_test_success" }
     for (let n = 0; n < 2; n++) expect(outcome(await api.post("/charges", named))).toBe(201)
     expect((await remove()).status).toBe(200)
@@ -86,7 +86,7 @@ describe("a customer", () => {
     expect(data(await api.get(`/customers/${customer}/payment-methods`))).toMatchObject([{ id: "pm_test_success" }])
   })
 
-  it("pays by a card that expires when it was last said to", async () => {
+  it("pays by a card that expires at the newest expiry date", async () => {
     const customer = await payingCustomer()
     const renewed = (year: number) =>
       database.run(
@@ -99,17 +99,17 @@ describe("a customer", () => {
     }
   })
 
-  it("is waited for while somebody holds it, and keeps nobody else", async () => {
-    const [held, free] = [await payingCustomer(), await payingCustomer()]
-    const holding = await hold(database, (sql) => sql`SELECT 1 FROM customer WHERE id = ${held} FOR UPDATE`)
-    const waiting = api.post("/charges", { ...SALE, customer: held })
-    await holding.stands()
+  it("is waited for while it is locked, and delays no others", async () => {
+    const [locked, free] = [await payingCustomer(), await payingCustomer()]
+    const holding = await hold(database, (sql) => sql`SELECT 1 FROM customer WHERE id = ${locked} FOR UPDATE`)
+    const waiting = api.post("/charges", { ...SALE, customer: locked })
+    await holding.waiters()
     expect(outcome(await api.post("/charges", { ...SALE, customer: free }))).toBe(201)
     await holding.release()
     expect(outcome(await waiting)).toBe(201)
   })
 
-  it("is nobody else's, nor is a plan", async () => {
+  it("is visible to its account only, as is a plan", async () => {
     const [customer, plan] = [await payingCustomer(), await createPlan(api)]
     await charged(customer, plan)
     const theirs = { customer: await createCustomer(stranger), plan: await createPlan(stranger) }
@@ -119,13 +119,13 @@ describe("a customer", () => {
     expect(outcome(await stranger.post("/subscriptions", { ...bought, customer }))).toBe("resource_missing customer")
   })
 
-  it("is not there any more once another process has reset the sandbox", async () => {
+  it("no longer exists after another process has reset the sandbox", async () => {
     const [customer, plan] = [await payingCustomer(), await createPlan(api)]
     await charged(customer, plan)
     expect((await elsewhere.post("/test/reset", { confirm: "RESET" })).status).toBe(202)
     const refused = await eventually(async () => {
-      const said = outcome(await subscribe(customer, plan))
-      return said === "reset_in_progress null" ? undefined : said
+      const result = outcome(await subscribe(customer, plan))
+      return result === "reset_in_progress null" ? undefined : result
     })
     expect(refused).toBe("resource_missing customer")
   })

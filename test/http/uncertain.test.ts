@@ -1,4 +1,4 @@
-/** Batches of requests whose connection is lost at their end: nobody knows whether they were committed, and nothing is made twice. */
+/** Tests batches of requests that lose their connection at COMMIT: the outcome is unknown, nothing is made twice. */
 import { Effect, Exit, Layer, ManagedRuntime } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
@@ -13,11 +13,11 @@ const database = useDatabase()
 const TENANT = { account_id: "acct_batch", livemode: false }
 const ENDPOINT = {}
 
-/** What happens to the next transactions once they have done their work: nothing where there is no more. */
+/** The faults of the next transactions after their work. No fault if the list is empty. */
 let fates: Array<"is lost after its commit" | "is refused" | "goes well"> = []
-let begun = 0
+let started = 0
 
-/** How a connection is lost: a socket says so with a code of its own, or without any. */
+/** The ways to lose a connection: with a socket error code, or without one. */
 const LOSSES = [undefined, "ECONNRESET", "EPIPE", "ETIMEDOUT"] as const
 let loss: (typeof LOSSES)[number]
 
@@ -26,14 +26,14 @@ const lost = () => {
   return new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, message: "gone", operation: "query" }) })
 }
 
-/** The database, with connections that are lost at the worst moment. */
+/** The database, with connections that are lost at COMMIT. */
 const breaking = Layer.effect(
   TenantDatabase,
   Effect.map(TenantDatabase, (real) => ({
     ...real,
     writing: ((tenant, work) =>
       Effect.suspend(() => {
-        begun++
+        started++
         const fate = fates.shift()
         if (fate === "is refused")
           return real.writing(
@@ -62,7 +62,7 @@ beforeAll(() => {
 })
 afterAll(() => runtime.dispose())
 beforeEach(() => {
-  begun = 0
+  started = 0
   return database.run((sql) => sql`DELETE FROM customer`)
 })
 
@@ -70,7 +70,7 @@ interface Request {
   readonly name: string
 }
 
-const beginAll = (tenant: Tenant, requests: ReadonlyArray<Request>) =>
+const startAll = (tenant: Tenant, requests: ReadonlyArray<Request>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     yield* sql`
@@ -79,12 +79,12 @@ const beginAll = (tenant: Tenant, requests: ReadonlyArray<Request>) =>
     return requests.map(({ name }) => Exit.succeed(name))
   })
 
-/** The first goes alone; the others come while it is under way, and are the next batch. */
+/** The first goes alone. The others come while it is in progress, and are the next batch. */
 const ask = (names: ReadonlyArray<string>) =>
   runtime.runPromise(
     Effect.provide(
       Effect.flatMap(Batches, (batches) =>
-        Effect.forEach(names, (name) => Effect.exit(batches.start(ENDPOINT, TENANT, "", { name }, beginAll)), {
+        Effect.forEach(names, (name) => Effect.exit(batches.start(ENDPOINT, TENANT, "", { name }, startAll)), {
           concurrency: "unbounded",
         }),
       ),
@@ -98,23 +98,20 @@ const written = () =>
   )
 
 describe("a batch", () => {
-  it.each(LOSSES)(
-    "of which nobody knows whether it was committed (%s) fails for all of its requests, and is not begun again",
-    async (how) => {
-      loss = how
-      fates = ["goes well", "is lost after its commit"]
-      const all = await ask(["a", "b", "c"])
-      expect(all.map(Exit.isSuccess)).toEqual([true, false, false])
-      expect(begun).toBe(2)
-      expect(await written()).toEqual(["a", "b", "c"])
-    },
-  )
+  it.each(LOSSES)("with an unknown outcome (%s) fails for all of its requests, and is not run again", async (how) => {
+    loss = how
+    fates = ["goes well", "is lost after its commit"]
+    const all = await ask(["a", "b", "c"])
+    expect(all.map(Exit.isSuccess)).toEqual([true, false, false])
+    expect(started).toBe(2)
+    expect(await written()).toEqual(["a", "b", "c"])
+  })
 
-  it("that the database refused has done nothing: its requests are begun again one by one", async () => {
+  it("that the database refused has changed nothing: its requests are run again one by one", async () => {
     fates = ["goes well", "is refused", "goes well", "goes well"]
     const all = await ask(["a", "b", "c"])
     expect(all).toEqual(["a", "b", "c"].map((name) => Exit.succeed(name)))
-    expect(begun).toBe(4)
+    expect(started).toBe(4)
     expect(await written()).toEqual(["a", "b", "c"])
   })
 })

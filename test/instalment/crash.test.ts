@@ -1,4 +1,4 @@
-/** Servers that die while buyers pay their instalments: nobody pays twice, and nothing is lost. */
+/** Tests servers that die while buyers pay their instalments: no buyer pays twice, and nothing is lost. */
 import { expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
@@ -12,7 +12,7 @@ import { expectWhole } from "../support/whole.ts"
 
 const database = useDatabase()
 
-it("before the rail heard of a payment, or before its answer was written", async () => {
+it("before the rail received a payment, or before its answer was written", async () => {
   const { keys } = await database.run(() => createAccount({ businessName: "Crash" }))
   let server = await startServer(database.url())
   const api = () => createApi(server.origin, keys.sk_test)
@@ -26,7 +26,7 @@ it("before the rail heard of a payment, or before its answer was written", async
   ] as const) {
     const plan = await beginPlan(buyers(), product)
     const form = { payment_method: "pm_test_visa", submission: `the form ${table}` }
-    const held = await holdTable(database, table)
+    const locked = await holdTable(database, table)
     const cut = submit(here(plan.paymentUrl), form).catch(() => undefined)
     await eventually(async () => {
       const [row] = await database.run(
@@ -38,9 +38,9 @@ it("before the rail heard of a payment, or before its answer was written", async
     })
     await server.kill()
     expect(await cut).toBe(undefined)
-    await held.end()
+    await locked.end()
     server = await startServer(database.url())
-    // The same form again learns what became of it; and another tab pays nothing twice.
+    // The same form again gets the result, and another tab pays nothing twice.
     const again = await submit(here(plan.paymentUrl), form)
     expect(data(again)).toMatchObject({ status: "paid", amount: 1_000, plan: { amountPaid: 1_000 } })
     expect(data(await api().get(`/provider-savings/${plan.id}`))).toMatchObject({
@@ -48,7 +48,7 @@ it("before the rail heard of a payment, or before its answer was written", async
       instalmentsPaid: 1,
     })
   }
-  // Twelve at once for two slots that are left, and a crash in the middle of them.
+  // Twelve buyers at the same time for the two slots left, and a crash in the middle.
   const many = Promise.all(
     Array.from({ length: 12 }, (_, n) =>
       buyers()

@@ -1,6 +1,6 @@
 /**
- * The machine of instalment plans against the running service: walks through the model that take every transition which any
- * walk takes, over HTTP with a test clock. What the API shows must be what the model says, step by step.
+ * Compares the machine of instalment plans with the running service. Walks that together take every reachable
+ * transition run over HTTP with a test clock. After each step the API must show the state of the model.
  */
 import fc from "fast-check"
 import { expect, it } from "vitest"
@@ -59,11 +59,11 @@ interface Walk {
   readonly moves: ReadonlyArray<Move>
 }
 
-/** What a transition is taken in. */
+/** The circumstances of a transition. */
 const circumstances = ({ snapshot: { context } }: World): string =>
   `${context.mode} ${hasMissed(context)} ${context.pendingFeeKobo > 0}`
 
-/** Walks that take every transition which any of those that are tried takes, in all its circumstances. */
+/** Walks that together take every transition that the tried walks take, in all its circumstances. */
 const findWalks = (): { readonly walks: ReadonlyArray<Walk>; readonly taken: ReadonlySet<string> } => {
   const tried = fc.sample(
     fc.record({
@@ -94,7 +94,7 @@ const findWalks = (): { readonly walks: ReadonlyArray<Walk>; readonly taken: Rea
 
 const instant = (at: number): string => new Date(at).toISOString()
 
-/** Does over HTTP what a move says; what the machine takes no notice of is refused. */
+/** Does a move over HTTP. A move that the machine ignores is refused. */
 const act = async (world: World, move: Move, plan: Begun, clock: string): Promise<void> => {
   const path = `/provider-savings/${plan.id}`
   const here = state(world)
@@ -119,7 +119,7 @@ const act = async (world: World, move: Move, plan: Begun, clock: string): Promis
   }
 }
 
-/** The plan as the model says that the API shows it. */
+/** The plan that the API must show, by the model. */
 const expected = (world: World, id: string) => {
   const row = {
     id,
@@ -131,7 +131,7 @@ const expected = (world: World, id: string) => {
   return renderInstalmentPlan(instalmentPlans.withSnapshot(row, state(world), world.snapshot.context))
 }
 
-it("shows what the machine says, on walks that take every transition", async () => {
+it("matches the machine on walks that take every transition", async () => {
   const { walks, taken } = findWalks()
   for (const from of ["pending", "active", "overdue"])
     for (const event of ["payment.succeeded", "payment.failed", "cancel"])
@@ -168,8 +168,8 @@ it("shows what the machine says, on walks that take every transition", async () 
       for (const [n, move] of walk.moves.entries()) {
         await act(world, move, plan, clock)
         world = step(world, move)
-        const said = data(await api.get(`/provider-savings/${plan.id}`))
-        expect(said, JSON.stringify(walk.moves.slice(0, n + 1))).toEqual(expected(world, plan.id))
+        const shown = data(await api.get(`/provider-savings/${plan.id}`))
+        expect(shown, JSON.stringify(walk.moves.slice(0, n + 1))).toEqual(expected(world, plan.id))
       }
     }
   }

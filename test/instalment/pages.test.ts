@@ -1,4 +1,4 @@
-/** Buyers' pages of their instalment plans, and the messages that lead to them. */
+/** Tests buyers' pages of their instalment plans, and the messages that link to them. */
 import { describe, expect, it } from "vitest"
 import { comeBack, hidden, open, submitForm } from "../support/checkout.ts"
 import { beginPlan, createProduct, pay, refused, useShop } from "../support/instalments.ts"
@@ -28,7 +28,7 @@ const read = async (url: string) => {
 }
 
 describe("the buyer's page", () => {
-  it("shows how far it has come, what is next, and what was missed", async () => {
+  it("shows its progress, the next instalment, and missed ones", async () => {
     const { clock, plan } = await onClock()
     expect((await read(plan.pageUrl)).says).toContain("₦0.00 of ₦3,001.00 0 %")
     data(await pay(plan))
@@ -53,7 +53,7 @@ describe("the buyer's page", () => {
     expect((await read(plan.pageUrl)).says).toContain("You can bring it back until 9 March 2027")
   })
 
-  it("says by when the first payment must come, and that it did not", async () => {
+  it("shows the deadline of the first payment, and that it was missed", async () => {
     const { clock, plan } = await onClock()
     for (const url of [plan.pageUrl, plan.paymentUrl])
       expect((await read(url)).says).toContain("Make your first payment by 1 February 2027, 10:00")
@@ -69,7 +69,7 @@ describe("the buyer's page", () => {
     expect((await read(plan.pageUrl)).status).toBe(200)
   })
 
-  it("names the late fee that comes first, also once a flexible plan is extended", async () => {
+  it("names the late fee that comes first, also after a flexible plan is extended", async () => {
     const offer = { mode: "flexible", allowedFrequencies: undefined, price: 10_000, lateFee: 2_000, cycleMonths: 1 }
     const { clock, plan } = await onClock(offer)
     data(await pay(plan, { amount: 3_000 }))
@@ -81,7 +81,7 @@ describe("the buyer's page", () => {
     expect((await read(plan.paymentUrl)).says).toContain("₦9,000.00 is left, ₦2,000.00 of it late fees.")
   })
 
-  it("is the plan itself for a program", async () => {
+  it("returns the plan itself to a program", async () => {
     const { plan } = await onClock()
     const response = await fetch(plan.pageUrl, { headers: { accept: "application/json" } })
     expect(((await response.json()) as { readonly data: unknown }).data).toEqual(
@@ -89,7 +89,7 @@ describe("the buyer's page", () => {
     )
   })
 
-  it("shows a part of a long schedule, and says which", async () => {
+  it("shows a part of a long schedule, and its range", async () => {
     const plan = await beginPlan(
       buyers(),
       await createProduct(api, { price: 100_000, allowedFrequencies: ["daily"], cycleMonths: 12 }),
@@ -99,7 +99,7 @@ describe("the buyer's page", () => {
     expect(Buffer.byteLength(text)).toBeLessThan(30_000)
   })
 
-  it("leads nowhere without the whole token", async () => {
+  it("is 404 without the whole token", async () => {
     const { plan } = await onClock()
     for (const url of [
       `${server().origin}/save`,
@@ -110,7 +110,7 @@ describe("the buyer's page", () => {
       expect((await open(url)).status, url).toBe(404)
   })
 
-  it("lets a buyer pay and leave whatever the merchant sells by now; the API's paths are gone", async () => {
+  it("lets a buyer pay and leave after the merchant stops selling; the API's paths are gone", async () => {
     const { plan } = await onClock()
     const vertical = (name: string) =>
       administrator.patch(`/providers/${accountId()}/vertical`, { vertical: name, reason: "They sell fuel now" })
@@ -125,7 +125,7 @@ describe("the buyer's page", () => {
 })
 
 describe("the payment page", () => {
-  it("suggests what is due, and takes more; what cannot be is said at the field", async () => {
+  it("suggests the amount due, and accepts more; an invalid amount is reported at the field", async () => {
     const { plan } = await onClock()
     const shown = await read(plan.paymentUrl)
     const { text, says } = shown
@@ -152,7 +152,7 @@ describe("the payment page", () => {
     expect(data(await api.get(`/provider-savings/${plan.id}`)).amountPaid).toBe(1_500)
   })
 
-  it("asks for a code, and keeps the amount meanwhile", async () => {
+  it("asks for a code, and keeps the amount", async () => {
     const { plan } = await onClock()
     const first = await submitForm(plan.paymentUrl, {
       payment_method: "pm_test_requires_otp",
@@ -172,7 +172,7 @@ describe("the payment page", () => {
     expect(data(await api.get(`/provider-savings/${plan.id}`)).amountPaid).toBe(2_000)
   })
 
-  it("waits for a bank that takes its time, and takes no second payment meanwhile", async () => {
+  it("waits for a slow bank, and accepts no second payment meanwhile", async () => {
     const { clock, plan } = await onClock()
     const slow = data(await pay(plan, { payment_method: "pm_test_bank_account" }))
     expect(slow).toMatchObject({ status: "pending", amount: 1_000, plan: { status: "pending" } })
@@ -186,7 +186,7 @@ describe("the payment page", () => {
     expect(data(await api.get(`/provider-savings/${plan.id}`))).toMatchObject({ status: "active", amountPaid: 1_000 })
   })
 
-  it("a payment that is under way when a day is over is waited for", async () => {
+  it("a payment in progress at the end of a day is awaited", async () => {
     const clock = await createClock(api, START)
     const plan = await beginPlan(buyers(), await createProduct(api), { testClock: clock })
     await advance(api, clock, "2027-02-01T08:30:00Z")
@@ -209,7 +209,7 @@ describe("the payment page", () => {
 })
 
 describe("cancelling on the page", () => {
-  it("says in naira what goes back before it is done, and what went back after", async () => {
+  it("shows in naira the amount to return before it is done, and the returned amount after", async () => {
     const { clock, plan } = await onClock()
     data(await pay(plan))
     await advance(api, clock, "2027-03-02T09:00:00Z")
@@ -234,8 +234,8 @@ describe("cancelling on the page", () => {
   })
 })
 
-describe("cancelling on a page that is out of date", () => {
-  it("asks again where what goes back is not what was shown", async () => {
+describe("cancelling on an outdated page", () => {
+  it("asks again if the returned amount differs from the shown one", async () => {
     const { clock, plan } = await onClock()
     data(await pay(plan))
     const [, action] = /action="([^"]+)"/.exec((await open(`${plan.pageUrl}/cancel`)).text)!
@@ -256,7 +256,7 @@ describe("cancelling on a page that is out of date", () => {
 })
 
 describe("reminders", () => {
-  it("come before an instalment and after it was missed, and lead to the payment page", async () => {
+  it("are sent before an instalment and after it was missed, and link to the payment page", async () => {
     const { clock, plan } = await onClock()
     data(await pay(plan))
     await advance(api, clock, "2027-03-12T09:00:00Z")
@@ -310,7 +310,7 @@ describe("reminders", () => {
     ])
   })
 
-  it("are not sent while a payment is under way (H4)", async () => {
+  it("are not sent while a payment is in progress (H4)", async () => {
     const { clock, plan } = await onClock()
     data(await pay(plan))
     await advance(api, clock, "2027-02-27T08:30:00Z")
@@ -320,7 +320,7 @@ describe("reminders", () => {
     expect(sent.map(({ created_at }) => created_at)).toEqual(["2027-02-25T09:00:00.000Z"])
   })
 
-  it("stop once all is paid, and where a plan is cancelled", async () => {
+  it("stop when all is paid, and when a plan is cancelled", async () => {
     const { clock, plan } = await onClock()
     data(await pay(plan, { amount: 3_001 }))
     await advance(api, clock, "2027-04-30T09:00:00Z")

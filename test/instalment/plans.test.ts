@@ -16,7 +16,7 @@ const onClock = async (product: string, at = START, over: object = {}) => {
   return { clock, plan: await beginPlan(buyers(), product, { testClock: clock, ...over }) }
 }
 const get = async (id: string) => data(await api.get(`/provider-savings/${id}`))
-/** Time, type and status of all that happened to a plan, oldest first, and of the charges that pay for it. */
+/** The time, type and status of each event of a plan and of its charges, oldest first. */
 const story = async (id: string) => {
   const events = await api.all("/events")
   const customer = events.filter(({ data: { object } }) => object.id === id)
@@ -154,7 +154,7 @@ describe("a fixed plan", () => {
     expect(refused(await api.post(`/charges/${newest.id}/retry`), 422).code).toBe("charge_not_retryable")
   })
 
-  it("tells the merchant what changed since the event before", async () => {
+  it("shows the merchant the changes since the previous event", async () => {
     const { clock, plan } = await onClock(
       await createProduct(api, { allowedFrequencies: ["weekly"], cycleMonths: 1 }),
       "2027-02-01T09:00:00Z",
@@ -197,7 +197,7 @@ describe("a fixed plan", () => {
     ])
   })
 
-  it("declines as a card does, and can be tried again", async () => {
+  it("is declined as a card payment is, and can be tried again", async () => {
     const plan = await beginPlan(buyers(), await createProduct(api))
     const declined = await pay(plan, { payment_method: "pm_test_insufficient_funds" })
     expect([declined.status, declined.body.error.code, declined.body.error.failure_code]).toEqual([
@@ -224,7 +224,7 @@ describe("a fixed plan", () => {
     ])
   })
 
-  it("takes more than is due, and fills the oldest first", async () => {
+  it("accepts more than is due, and fills the oldest first", async () => {
     const { clock, plan } = await onClock(await createProduct(api))
     expect(refused(await pay(plan, { amount: 999 }), 400).param).toBe("amount")
     expect(refused(await pay(plan, { amount: 3_002 }), 400).param).toBe("amount")
@@ -241,7 +241,7 @@ describe("a fixed plan", () => {
     expect(refused(await pay(plan), 422).code).toBe("savings_plan_state_invalid")
   })
 
-  it("is cancelled a day after it began where nobody pays, and its slot is free again", async () => {
+  it("is cancelled a day after it started if it is not paid, and its slot is free again", async () => {
     const product = await createProduct(api, { slots: 1 })
     const { clock, plan } = await onClock(product)
     const body = { buyer: { name: "Bola", phone: "+2348031234567" } }
@@ -257,7 +257,7 @@ describe("a fixed plan", () => {
 })
 
 describe("a flexible plan", () => {
-  it("takes any amount from 200 naira until the deadline, then the rest with its fee", async () => {
+  it("accepts any amount from 200 naira until the deadline, then the rest with its fee", async () => {
     const product = await createProduct(api, {
       mode: "flexible",
       allowedFrequencies: undefined,
@@ -282,7 +282,7 @@ describe("a flexible plan", () => {
       instalmentsPaid: 1,
     })
     expect(data(await pay(plan, { amount: 600 })).plan).toMatchObject({ outstanding: 100, instalmentsPaid: 2 })
-    // The rest is less than the least, and may be paid all the same.
+    // The rest is below the minimum, and may be paid anyway.
     expect(refused(await pay(plan, { amount: 99 }), 400).param).toBe("amount")
     await advance(api, clock, "2027-03-01T09:00:00Z")
     expect(await get(plan.id)).toMatchObject({ status: "overdue", pendingFee: 100 })
@@ -292,11 +292,11 @@ describe("a flexible plan", () => {
 })
 
 describe("extending", () => {
-  it("moves what is not paid and the deadline, and forgives what lies ahead again", async () => {
+  it("moves unpaid instalments and the deadline, and forgives those that are due later again", async () => {
     const { clock, plan } = await onClock(await createProduct(api))
     const path = `/provider-savings/${plan.id}/extend`
     expect(refused(await api.post(path, { days: 5 }), 422).code).toBe("savings_plan_state_invalid")
-    // A parameter that is wrong comes before a state that does not fit (decision A6).
+    // An invalid parameter comes before a wrong state (decision A6).
     expect(refused(await api.post(path, {}), 400).param).toBe("days")
     expect(refused(await api.post(path, { deadline: "2020-01-01T00:00:00Z" }), 400).param).toBe("deadline")
     data(await pay(plan))
@@ -324,7 +324,7 @@ describe("extending", () => {
       pendingFee: 100,
       nextDue: { index: 2, dueAt: "2027-03-11T09:00:00.000Z", amount: 1_000 },
     })
-    // The fee that was charged stays, and is paid with the next instalment.
+    // The charged fee stays, and is paid with the next instalment.
     expect(data(await pay(plan))).toMatchObject({ amount: 1_100, plan: { pendingFee: 0 } })
     expect((await story(plan.id)).slice(3).map((line) => line.split(" ")[1])).toEqual([
       "savings_plan.overdue",
@@ -337,7 +337,7 @@ describe("extending", () => {
 })
 
 describe("cancelling", () => {
-  it("owes back what was paid, less the fees that were not, and lets the slot go", async () => {
+  it("owes back the payments less the unpaid fees, and frees the slot", async () => {
     const product = await createProduct(api, { slots: 1 })
     const { clock, plan } = await onClock(product)
     data(await pay(plan))
@@ -354,16 +354,16 @@ describe("cancelling", () => {
       { event: "deposit_cancelled", ledger_account: "cancellation_fees", amount_kobo: -10_000 },
       { event: "deposit_cancelled", ledger_account: "refunds_payable", amount_kobo: -90_000 },
     ])
-    const held = await database.run(
+    const deposit = await database.run(
       (sql) =>
         sql`SELECT paid_kobo, delivered_kobo, returned_kobo, kept_kobo, balance_kobo FROM finance.deposits WHERE plan = ${plan.id}`,
     )
-    expect(held).toEqual([
+    expect(deposit).toEqual([
       { paid_kobo: 100_000, delivered_kobo: 0, returned_kobo: 90_000, kept_kobo: 10_000, balance_kobo: 0 },
     ])
   })
 
-  it("is refused once everything is paid", async () => {
+  it("is refused after everything is paid", async () => {
     const plan = await beginPlan(buyers(), await createProduct(api))
     data(await pay(plan, { amount: 3_001 }))
     expect(refused(await cancel(buyers(), plan), 422).code).toBe("savings_plan_state_invalid")
@@ -375,7 +375,7 @@ describe("cancelling", () => {
 })
 
 describe("products", () => {
-  it("are made, changed and listed with how they sell", async () => {
+  it("are created, changed and listed with their sales", async () => {
     const id = await createProduct(api, { slots: 2, familyId: "solar" })
     const plan = await beginPlan(buyers(), id)
     data(await pay(plan))
@@ -453,10 +453,10 @@ describe("products", () => {
   })
 })
 
-describe("beginning a plan", () => {
+describe("starting a plan", () => {
   const path = (product: string) => `/public/save-to-buy/products/${product}/plans`
 
-  it("refuses what is missing or cannot be, and says what", async () => {
+  it("refuses missing or invalid input, and names it", async () => {
     const product = await createProduct(api, { allowedFrequencies: ["weekly", "monthly"] })
     const ada = { name: "Ada", email: "ada@example.com" }
     for (const [body, param] of [
@@ -472,8 +472,8 @@ describe("beginning a plan", () => {
       [{ buyer: ada, frequency: "monthly", coupon: "X" }, "coupon"],
     ] as const)
       expect(refused(await buyers().post(path(product), body), 400).param, JSON.stringify(body)).toBe(param)
-    const nobody = refused(await buyers().post(path(product), { buyer: "Ada" }), 400)
-    expect(nobody.message).toBe("buyer must be an object with the buyer's name, and email or phone.")
+    const incomplete = refused(await buyers().post(path(product), { buyer: "Ada" }), 400)
+    expect(incomplete.message).toBe("buyer must be an object with the buyer's name, and email or phone.")
     const small = await createProduct(api, { allowedFrequencies: ["daily"], price: 5_000, cycleMonths: 1 })
     expect(refused(await buyers().post(path(small), { buyer: ada }), 422).code).toBe("instalment_too_small")
     expect(refused(await buyers().post(path("prd_none"), { buyer: ada }), 404).code).toBe("resource_missing")
@@ -482,7 +482,7 @@ describe("beginning a plan", () => {
     )
   })
 
-  it("is done once for each Idempotency-Key of an address, and its token is kept by nobody", async () => {
+  it("happens once for each Idempotency-Key of an address, and its token is not stored", async () => {
     const product = await createProduct(api, { slots: 2 })
     const body = { buyer: { name: "Ada", email: "ada@example.com" } }
     const first = data(await buyers().post(path(product), body, { "idempotency-key": "k1" }), 201)
@@ -510,7 +510,7 @@ describe("beginning a plan", () => {
     expect(JSON.stringify(await api.all("/events"))).not.toContain(first.accessToken)
   })
 
-  it("lets the shop's own page ask, from any origin", async () => {
+  it("allows requests from the shop's own page, from any origin", async () => {
     const product = await createProduct(api)
     const offer = await buyers().request("GET", `/public/save-to-buy/products/${product}`, undefined, {
       origin: "https://shop.example",
@@ -525,7 +525,7 @@ describe("beginning a plan", () => {
 })
 
 describe("lists and summaries", () => {
-  it("list by page, and sum up", async () => {
+  it("are paged, and sum up", async () => {
     const product = await createProduct(api, { familyId: "fans" })
     const plans = [
       await beginPlan(buyers(), product),
@@ -578,7 +578,7 @@ describe("lists and summaries", () => {
 })
 
 describe("very long plans", () => {
-  it("are listed as many as a page holds, which an error says", async () => {
+  it("are listed up to a page's limit, and the error names the limit", async () => {
     const product = await createProduct(api, {
       price: 500_000,
       cycleMonths: 24,
@@ -591,14 +591,14 @@ describe("very long plans", () => {
     expect(error.message).toContain("limit must be at most 20 on this page")
     expect(data(await api.get("/provider-savings?familyId=daily")).items.length).toBe(20)
     expect(data(await api.get("/provider-savings?familyId=daily&page=2")).items.length).toBe(1)
-    // Its events are within what any event may have, without what is too large for that.
+    // Its events are within the event limit, without the fields that are too large.
     const [created] = await api.all("/events?type=savings_plan.created")
     expect(created.data.object).toMatchObject({ status: "pending", instalmentCount: expect.any(Number) })
   })
 })
 
-describe("accounts that are no shops", () => {
-  it("have none of it, in either environment, whatever else is wrong", async () => {
+describe("accounts that are not shops", () => {
+  it("get no such endpoints, in either environment, whatever other errors the request has", async () => {
     for (const [method, path] of [
       ["GET", "/provider-savings"],
       ["GET", "/provider-savings/summary?period=nonsense"],

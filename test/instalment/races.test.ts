@@ -1,4 +1,4 @@
-/** Buyers, merchants and clocks at once on products and plans: nothing is sold twice, paid twice or lost. */
+/** Tests concurrent buyers, merchants and clocks on products and plans: nothing is sold twice, paid twice or lost. */
 import { describe, expect, it } from "vitest"
 import type { Answer } from "../support/api.ts"
 import { submitForm } from "../support/checkout.ts"
@@ -19,7 +19,7 @@ const codes = (answers: ReadonlyArray<Answer>) =>
 const get = async (id: string) => data(await api.get(`/provider-savings/${id}`))
 const BUYER = { buyer: { name: "Ada", email: "ada@example.com" } }
 
-/** What was charged for a plan, and what its books hold. */
+/** The charges for a plan, and the balances of its books. */
 const moneyOf = async ({ id }: Pick<Begun, "id">) => {
   const [row] = await database.run(
     (sql) => sql<{ paid: number; pending: number; refundable: number; held: number }>`
@@ -32,13 +32,13 @@ const moneyOf = async ({ id }: Pick<Begun, "id">) => {
 }
 
 describe("the last slots", () => {
-  it("go to as many buyers as there are, however many come at once, and come back when plans are cancelled", async () => {
+  it("go to that many buyers, however many come at the same time, and return when plans are cancelled", async () => {
     const product = await createProduct(api, { slots: 5 })
     const path = `/public/save-to-buy/products/${product}/plans`
     const answers = await times(16, () => buyers().post(path, BUYER))
     expect(codes(answers)).toEqual([...Array(5).fill("201"), ...Array(11).fill("slots_exhausted")])
     const tokens = answers.filter(({ status }) => status === 201).map(({ body }) => ({ token: body.data.accessToken }))
-    // Everybody leaves while others come in.
+    // All buyers leave while others start.
     const [left, came] = await Promise.all([
       Promise.all(tokens.map((plan) => cancel(buyers(), plan))),
       times(12, () => buyers().post(path, BUYER)),
@@ -86,7 +86,7 @@ describe("one instalment", () => {
     }
   })
 
-  it("is paid once by one form that is sent again and again, and the page says so each time", async () => {
+  it("is paid once by one form that is sent repeatedly, and the page says so each time", async () => {
     const plan = await beginPlan(buyers(), await createProduct(api))
     const answers = await times(6, () => pay(plan, { submission: "the form" }))
     expect(codes(answers)).toEqual(Array(6).fill("200"))
@@ -109,7 +109,7 @@ describe("one instalment", () => {
 })
 
 describe("at the same time", () => {
-  it("cancelling and paying: what was paid is a deposit that is owed back, or is owed back by itself", async () => {
+  it("cancelling and paying: the payment is a deposit that is owed back, or is owed back alone", async () => {
     const product = await createProduct(api)
     for (let round = 0; round < 6; round++) {
       const plan = await beginPlan(buyers(), product)
@@ -117,7 +117,7 @@ describe("at the same time", () => {
       expect(cancelled.status).toBe(200)
       const money = await moneyOf(plan)
       expect([money.pending, money.held]).toEqual([0, 0])
-      // Of what came too late the buyer is told so, not that it is paid.
+      // A buyer whose payment came too late sees that, not a confirmation.
       const isOwedBack = paid.status === 422 && paid.body.error.message.includes("is owed back: the plan is cancelled")
       expect([money.paid, money.refundable]).toEqual([paid.status === 200 ? 1 : 0, isOwedBack ? 1 : 0])
       expect(await get(plan.id)).toMatchObject({ status: "cancelled" })
@@ -149,7 +149,7 @@ describe("at the same time", () => {
     }
   })
 
-  it("shipping and cancelling what is paid up: it is shipped", async () => {
+  it("shipping and cancelling a fully paid plan: it is shipped", async () => {
     const product = await createProduct(api)
     for (let round = 0; round < 4; round++) {
       const plan = await beginPlan(buyers(), product)

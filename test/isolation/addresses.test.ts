@@ -1,4 +1,4 @@
-/** Whom a request is counted for, and what is believed of the proxies in front of us (decisions A2, J6). */
+/** Tests the address that a request is counted for, and which proxies are trusted (decisions A2, J6). */
 import type { IncomingMessage } from "node:http"
 import { Effect } from "effect"
 import * as fc from "fast-check"
@@ -11,7 +11,7 @@ const NETWORKS = "10.0.0.0/8,fd00::/8,192.0.2.7"
 const transportOf = (trustProxy: string) =>
   Effect.runSync(readConfig({ TRUST_PROXY: trustProxy }, { development: false })).transport
 
-/** A request as Node gives it: several lines of a header are joined by then. */
+/** A request as Node gives it, with several lines of a header already joined. */
 const requestBy = (peer: string | undefined, headers: Readonly<Record<string, string>> = {}) =>
   ({ socket: { remoteAddress: peer }, headers }) as unknown as IncomingMessage
 
@@ -34,9 +34,9 @@ describe("the address of a request", () => {
   })
 
   it.each([
-    // Nobody is believed.
+    // No peer is trusted.
     ["false", "10.0.0.1", "203.0.113.9", "10.0.0.1"],
-    // Every peer is a proxy, and the last entry what it saw.
+    // Every peer is a proxy, and the last entry is the address that it saw.
     ["true", "10.0.0.1", "203.0.113.9", "203.0.113.9"],
     ["true", "10.0.0.1", "1.1.1.1, 203.0.113.9", "203.0.113.9"],
     ["true", "10.0.0.1", "1.1.1.1,2001:db8:1:2:3::9", "2001:db8:1:2::/64"],
@@ -44,17 +44,17 @@ describe("the address of a request", () => {
     ["true", "10.0.0.1", undefined, "10.0.0.1"],
     ["true", "10.0.0.1", "203.0.113.9, unknown", "10.0.0.1"],
     ["true", "10.0.0.1", "203.0.113.9,", "10.0.0.1"],
-    // A chain of proxies in known networks: the last entry that is not one of them.
+    // A chain of proxies in trusted networks: the last entry outside of them.
     [NETWORKS, "10.0.0.1", "203.0.113.9", "203.0.113.9"],
     [NETWORKS, "::ffff:10.0.0.1", "203.0.113.9", "203.0.113.9"],
     [NETWORKS, "fd00::1", "203.0.113.9, fd12::1, ::ffff:10.1.1.1, 192.0.2.7", "203.0.113.9"],
     [NETWORKS, "10.0.0.1", "1.1.1.1, 203.0.113.9, 10.1.1.1", "203.0.113.9"],
     [NETWORKS, "10.0.0.1", "nonsense, 203.0.113.9, 10.1.1.1", "203.0.113.9"],
     [NETWORKS, "10.0.0.1", "203.0.113.9, nonsense, 10.1.1.1", "10.0.0.1"],
-    // All of them ours: the one that began.
+    // All entries are trusted: the first one.
     [NETWORKS, "10.0.0.1", "10.3.3.3, 10.2.2.2", "10.3.3.3"],
     [NETWORKS, "10.0.0.1", undefined, "10.0.0.1"],
-    // Who is outside of them is not believed.
+    // A peer outside of them is not trusted.
     [NETWORKS, "198.51.100.1", "203.0.113.9", "198.51.100.1"],
     [NETWORKS, "192.0.2.8", "203.0.113.9", "192.0.2.8"],
     [NETWORKS, undefined, "203.0.113.9", ""],
@@ -62,7 +62,7 @@ describe("the address of a request", () => {
     expect(seen(trustProxy, peer, forwarded)).toBe(name)
   })
 
-  it("is never what the caller says before the proxies' own entries", () => {
+  it("is never an entry that the caller sent before the proxies' own entries", () => {
     const transports = [transportOf("true"), transportOf(NETWORKS)]
     const address = fc.oneof(fc.ipV4(), fc.ipV6())
     const outside = address.filter((text) => !isFromTrustedProxy(requestBy(text), transports[1]!))
@@ -78,7 +78,7 @@ describe("the address of a request", () => {
     )
   })
 
-  it("is one for all of an IPv6 /64, however it is written", () => {
+  it("is the same for all of an IPv6 /64, in any spelling", () => {
     const group = fc.integer({ min: 0, max: 0xffff })
     const groups = fc.array(group, { minLength: 4, maxLength: 4 })
     const write = (numbers: ReadonlyArray<number>) => numbers.map((number) => number.toString(16)).join(":")
@@ -102,7 +102,7 @@ describe("HTTPS", () => {
     ["true", "198.51.100.1", "https", true],
     ["true", "198.51.100.1", "HTTPS", true],
     ["true", "198.51.100.1", "http, https", true],
-    // What the caller sent, and what the proxy then said of it.
+    // The caller's value, and then the proxy's.
     ["true", "198.51.100.1", "https, http", false],
     ["true", "198.51.100.1", "https,", false],
     ["true", "198.51.100.1", undefined, false],

@@ -1,4 +1,4 @@
-/** Connections: none holds more than its share, none holds up the end of a process (docs/operating.md). */
+/** Tests connections: none uses more than its share, and none delays the end of a process (docs/operating.md). */
 import { once } from "node:events"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import { createServer as createTlsServer } from "node:https"
@@ -9,9 +9,9 @@ import { CONNECTION_LIMITS, type ConnectionLimits, limitConnections } from "../.
 import { CERTIFICATE, CERTIFICATE_KEY } from "../support/certificate.ts"
 import { closed } from "../support/sockets.ts"
 
-/** Longer than any test: what has this limit ends for another reason. */
+/** Longer than any test: a connection with this limit ends for another reason. */
 const NEVER_MS = 600_000
-/** More than the kernel holds of a connection, on both sides. */
+/** More than the kernel buffers of a connection, on both sides. */
 const LARGE = Buffer.alloc(32 * 1024 * 1024, "x")
 
 const HEAD = "Host: localhost\r\n"
@@ -35,7 +35,7 @@ afterEach(() => {
 })
 
 describe.each(["http", "https"])("a server of %s", (scheme) => {
-  /** A server that leaves it to the test when to respond. */
+  /** A server whose responses the test triggers. */
   const start = async (
     limits: Partial<ConnectionLimits>,
     callerOf: (socket: Socket) => string | undefined = () => "one",
@@ -57,14 +57,14 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     const accepted: Array<Socket> = []
     server.on("connection", (socket: Socket) => accepted.push(socket))
 
-    /** The next request, as its head has come. */
+    /** The next request, after its head has arrived. */
     const arrival = (): Promise<Arrived> =>
       new Promise((resolve) => {
         const ready = arrivals.shift()
         if (ready === undefined) waiting.push(resolve)
         else resolve(ready)
       })
-    /** A connection on which nothing has been said: not even, with TLS, hello. */
+    /** A connection without any bytes sent: with TLS, not even a client hello. */
     const dial = async (): Promise<Socket> => {
       const socket = connect(port, "127.0.0.1")
       opened.push(socket)
@@ -85,7 +85,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     return { server, stop, arrival, accepted, dial, open }
   }
 
-  /** Everything that comes until the other side closes. */
+  /** All bytes until the other side closes. */
   const read = async (socket: Socket): Promise<string> => {
     let text = ""
     for await (const chunk of socket) text += chunk
@@ -99,7 +99,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     return text
   }
 
-  it("that stops closes what is silent or idle at once, and responds to what it has been sent", async () => {
+  it("that stops closes silent and idle connections immediately, and answers complete requests", async () => {
     const { stop, arrival, dial, open } = await start({ halfSentMs: NEVER_MS })
     const [silent, dialled, idle, headless, bodiless, working] = [
       await open(),
@@ -114,7 +114,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     expect(await readHead(idle)).toContain("Connection: keep-alive")
     bodiless.write(`POST / HTTP/1.1\r\n${HEAD}Content-Length: 2\r\n\r\n1`)
     const half = await arrival()
-    // Only a server that has been sent the head's beginning by then can tell.
+    // Only a server that got the start of the head can see the request.
     headless.write("GET / HTTP/1.1\r\nHost: ")
     working.write(`GET /work HTTP/1.1\r\n${HEAD}\r\n`)
     const work = await arrival()
@@ -134,7 +134,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     await stopped
   })
 
-  it("that stops closes half-sent requests after a while, and finishes those at work", async () => {
+  it("that stops closes half-sent requests after a while, and finishes active ones", async () => {
     const { stop, arrival, open } = await start({ halfSentMs: 50 })
     const [headless, bodiless, working] = [await open(), await open(), await open()]
     headless.write("GET / HTTP/1.1\r\n")
@@ -149,7 +149,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     await stopped
   })
 
-  it("that stops lets a response be read to its end", async () => {
+  it("that stops lets the client read a response to its end", async () => {
     const { stop, arrival, open } = await start({ halfSentMs: NEVER_MS })
     const reader = await open()
     reader.write(`GET / HTTP/1.1\r\n${HEAD}\r\n`)
@@ -166,7 +166,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
   it.each([
     { readerIdleMs: 50, readerMs: NEVER_MS },
     { readerIdleMs: NEVER_MS, readerMs: 50 },
-  ])("hangs up on who does not read: %j", async (limits) => {
+  ])("closes the connection of a client that does not read: %j", async (limits) => {
     const { arrival, open } = await start(limits)
     const reader = (await open()).pause()
     reader.write(`GET / HTTP/1.1\r\n${HEAD}\r\n`)
@@ -181,7 +181,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     expect(bytes).toBeLessThan(LARGE.length)
   })
 
-  it("lets who reads on go on", async () => {
+  it("keeps the connection of a client that reads slowly", async () => {
     const { server, arrival, open } = await start({ readerIdleMs: NEVER_MS, readerMs: NEVER_MS })
     const reader = (await open()).pause()
     reader.write(`GET / HTTP/1.1\r\n${HEAD}\r\n`.repeat(2))
@@ -198,7 +198,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     })
     reader.resume()
     await Promise.all([whole, once(first.response, "close")])
-    // What is at work has no limit here; after it, the connection is kept for as long as any.
+    // An active request has no limit here. After it, the connection is kept for the usual time.
     expect(socket.timeout).toBe(0)
     second.response.writeHead(204).end()
     await once(second.response, "close")
@@ -207,7 +207,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     expect(socket.destroyed).toBe(false)
   })
 
-  it("has so many connections of each caller, and of a proxy any number", async () => {
+  it("limits connections for each caller, but not for a proxy", async () => {
     let caller: string | undefined = "one"
     const { arrival, accepted, dial, open } = await start({ connectionsOfCaller: 2 }, () => caller)
     const expectServed = async (socket: Socket) => {
@@ -230,7 +230,7 @@ describe.each(["http", "https"])("a server of %s", (scheme) => {
     await expectServed(await open())
   })
 
-  it("has so many connections in all", async () => {
+  it("limits all connections together", async () => {
     const { dial } = await start({ connections: 2 })
     await dial()
     await dial()

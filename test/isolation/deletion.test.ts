@@ -1,4 +1,4 @@
-/** Deletions in the background: in bounded batches, in turn, over restarts, and gone at once for the API. */
+/** Tests deletions in the background: bounded batches, in turn, across restarts, hidden from the API immediately. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { CLOCK_STEPS, expireClocks } from "../../src/billing/clock/deletion.ts"
@@ -14,21 +14,21 @@ import { useOwnInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
 import { createClock, createCustomer, createPlan, data, eventually, refusal, subscribe } from "../support/story.ts"
 
-/** It serves requests only: what is deleted when, the tests say. */
+/** It serves requests only: the tests run the deletions. */
 const { api, database, server, stranger } = useOwnInstance(() => ({ WORKERS: "0" }))
 
 const stepsOf = ({ id }: { readonly id: string }) => (id === SANDBOX ? SANDBOX_STEPS : CLOCK_STEPS)
 
 const account = (businessName: string, on: TestDatabase = database) => on.run(() => createAccount({ businessName }))
 
-/** Asks for a deletion without waiting for the answer, which comes after seconds: until it is marked. */
+/** Requests a deletion and waits until it is marked, not for the answer, which takes seconds. */
 const beginDeletion = async (caller: typeof api, clock: string) => {
   const answer = caller.delete(`/test/clocks/${clock}`)
   await eventually(async () => ((await caller.get(`/test/clocks/${clock}`)).status === 404 ? true : undefined))
   return answer
 }
 
-/** Waits until so many deletions are asked for. */
+/** Waits until this many deletions are requested. */
 const marked = (deletions: number) =>
   eventually(async () => {
     const rows = await database.run((sql) => sql`SELECT 1 FROM deletion`)
@@ -38,11 +38,11 @@ const marked = (deletions: number) =>
 const total = async (clock: string): Promise<number> =>
   Object.values(await database.run(() => rowsLeft(clock))).reduce((sum, n) => sum + n, 0)
 
-/** Holds a row until it is let go of. */
+/** Locks a row until it is released. */
 const holdRow = async (on: TestDatabase, table: string, id: string) => {
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   const { promise: locked, resolve: lock } = Promise.withResolvers<void>()
-  const held = on.run((sql) =>
+  const lockHolder = on.run((sql) =>
     sql.withTransaction(
       sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`.pipe(
         Effect.tap(() => Effect.sync(lock)),
@@ -53,7 +53,7 @@ const holdRow = async (on: TestDatabase, table: string, id: string) => {
   await locked
   return async () => {
     release()
-    await held
+    await lockHolder
   }
 }
 
@@ -61,7 +61,7 @@ const deleteAll = (batch: ReturnType<typeof deletionBatches>) =>
   database.run(() => Effect.repeat(batch, { while: (found) => found }))
 
 describe("a clock that is being deleted", () => {
-  it("is gone for the API before its rows are, and the answer comes without a worker too", async () => {
+  it("is hidden from the API before its rows are deleted, and the answer needs no worker", async () => {
     const { clock, customer, plan, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
     const other = await createClock(api, "2025-01-01T00:00:00Z")
     const answer = beginDeletion(api, clock)
@@ -100,7 +100,7 @@ describe("a clock that is being deleted", () => {
     expect(await total(clock)).toBe(0)
   })
 
-  it("is answered once where two ask at once", async () => {
+  it("is deleted once if two requests come at the same time", async () => {
     for (let round = 0; round < 3; round++) {
       const clock = await createClock(api, "2025-01-01T00:00:00Z")
       const answers = [api.delete(`/test/clocks/${clock}`), api.delete(`/test/clocks/${clock}`)]
@@ -116,7 +116,7 @@ describe("batches", () => {
   const CROWD = useDatabase()
   const MAX_ROWS = 20
 
-  it("are bounded, in turn by account, and leave nothing of a clock and everything of its neighbour", async () => {
+  it("are bounded, in turn by account, and delete all of a clock and nothing of its neighbour", async () => {
     const size = { customers: 12, journal: 50, events: 6 }
     const [one, two] = [await account("One"), await account("Two")]
     const [huge, kept, hugeToo] = await database.run(() =>
@@ -141,12 +141,12 @@ describe("batches", () => {
       const now = [await total(huge), await total(hugeToo)] as const
       for (const [index, n] of now.entries()) {
         expect(left[index]! - n).toBeGreaterThan(0)
-        // Payment methods and timers go along.
+        // Payment methods and timers are deleted with their owners.
         expect(left[index]! - n).toBeLessThanOrEqual(2 * MAX_ROWS)
       }
       left = now
     }
-    // A small one of the first account is through while the large ones are at it.
+    // A small clock of the first account is done while the large ones are in progress.
     const small = await createClock(mine, "2025-01-01T00:00:00Z")
     const deleted = mine.delete(`/test/clocks/${small}`)
     await eventually(async () => ((await mine.get(`/test/clocks/${small}`)).status === 404 ? true : undefined))
@@ -161,13 +161,13 @@ describe("batches", () => {
     for (const answer of answers) expect((await answer).status).toBe(200)
   })
 
-  it("get smaller where one takes long, and larger again", () => {
+  it("get smaller if one is slow, and larger again", () => {
     expect([nextSize(1_000, 251), nextSize(15, 60_000), nextSize(10, 10), nextSize(800, 10)]).toEqual([
       250, 10, 20, 1_000,
     ])
   })
 
-  it("read what they delete and no more, however much there is beside it", async () => {
+  it("read only what they delete, however much other data exists", async () => {
     const { account: crowded } = await account("Crowded", CROWD)
     const size = { customers: 400, journal: 4, events: 6 }
     const crowd = await CROWD.run(() => fullClock(crowded.id, "crowd", size))
@@ -181,7 +181,7 @@ describe("batches", () => {
         INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, currency, amount_kobo, effective_on)
         SELECT ${crowded.id}, false, id, n, 'clearing', 'NGN', 3 - 2 * n, '2025-01-01' FROM made, generate_series(1, 2) AS s (n)`,
     )
-    // Most customers of the one have no charges, and its last has as many as all of the others.
+    // Most customers of one clock have no charges, and the last has as many as all customers of the other.
     await CROWD.run((sql) =>
       Effect.gen(function* () {
         const [last] = yield* sql<{ id: string }>`SELECT max(id) AS id FROM customer WHERE test_clock_id = ${doomed}`
@@ -192,10 +192,10 @@ describe("batches", () => {
           FROM generate_series(1, 800) AS s (n)`
       }),
     )
-    // Foreign keys look after themselves by whatever index the counts of the tables suggest.
+    // Foreign keys look rows up by any index that the tables' statistics suggest.
     await CROWD.run((sql) => sql`ANALYZE`.unprepared)
     const batch = deletionBatches(stepsOf, MAX_ROWS)
-    /** How many rows a batch reads of all tables; undefined where there is nothing to delete. */
+    /** The number of rows that a batch reads of all tables. undefined if nothing is left to delete. */
     const measured = () =>
       CROWD.run((sql) => {
         const read = Effect.map(
@@ -224,12 +224,12 @@ describe("batches", () => {
       expect(Object.values(await CROWD.run(() => rowsLeft(clock))).every((n) => n === 0)).toBe(true)
     for (const reads of [ofClock, ofSandbox]) {
       expect(reads.length).toBeGreaterThan(300)
-      // Each row is found to be locked and again to be deleted, and so is what hangs on it.
+      // Each row is found to be locked and again to be deleted, as are its dependent rows.
       expect(Math.max(...reads)).toBeLessThan(10 * MAX_ROWS)
     }
   })
 
-  it("begin again where somebody added to what was deleted, and wait for nobody who holds a row", async () => {
+  it("start again if rows were added to a deleted object, and never wait for a locked row", async () => {
     const made = await account("Busy")
     const mine = createApi(server().origin, made.keys.sk_test)
     const size = { customers: 3, journal: 2, events: 1 }
@@ -249,7 +249,7 @@ describe("batches", () => {
       const [row] = await database.run((sql) => sql<{ step: string }>`SELECT step FROM deletion WHERE id = ${clock}`)
       return past.includes(row!.step) && (await total(other)) === 0 ? true : undefined
     })
-    // As a worker would that was in the middle of it.
+    // As a worker in the middle of the deletion would.
     await database.run(
       (sql) => sql`
         INSERT INTO charge (account_id, livemode, id, customer_id, test_clock_id, attempt_number, amount_kobo, lines, rail, state, status, version, sent_at, failure_code, created_at)
@@ -264,8 +264,8 @@ describe("batches", () => {
   })
 })
 
-describe("a clock whose time is over", () => {
-  it("goes, whatever holds up another's deletion", async () => {
+describe("an expired clock", () => {
+  it("is deleted even if another deletion is blocked", async () => {
     const mine = await createClock(api, "2025-01-01T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: mine })
     const others = await createClock(stranger, "2025-01-01T00:00:00Z")
@@ -290,7 +290,7 @@ describe("a clock whose time is over", () => {
 })
 
 describe("a reset", () => {
-  it("goes on in batches: the marker last, the books in balance after each, two accounts side by side", async () => {
+  it("runs in batches: the marker last, the books balanced after each, two accounts in parallel", async () => {
     const made = [await account("First"), await account("Second")]
     const callers = made.map(({ keys }) => createApi(server().origin, keys.sk_test))
     for (const caller of callers) {
@@ -307,7 +307,7 @@ describe("a reset", () => {
       data(await caller.post("/test/clocks", { frozen_time: "2025-01-01T00:00:00Z" }), 201)
     }
     const kept = await createCustomer(api)
-    // A clock that moves is stopped.
+    // A moving clock is stopped.
     await database.run(
       (sql) =>
         sql`UPDATE test_clock SET state = 'advancing', target_at = now() WHERE account_id = ${made[0]!.account.id}`,
@@ -352,7 +352,7 @@ describe("a reset", () => {
 describe("kill -9", () => {
   const FATE = useDatabase()
 
-  it("in the middle of a deletion loses nothing of it: the next server goes on", async () => {
+  it("in the middle of a deletion loses nothing: the next server continues", async () => {
     const made = await account("Crash", FATE)
     const size = { customers: 300, journal: 3, events: 4 }
     const [clock, kept] = await FATE.run(() =>
@@ -360,7 +360,7 @@ describe("kill -9", () => {
     )
     const left = (of: string) => FATE.run(() => rowsLeft(of))
     const before = await left(kept)
-    // The first, so that a batch of any size meets it: on a slow machine batches are small.
+    // The first, so that a batch of any size meets it. On a slow machine batches are small.
     const [next] = await FATE.run(
       (sql) => sql<{ id: string }>`SELECT id FROM customer WHERE test_clock_id = ${clock} ORDER BY id LIMIT 1`,
     )

@@ -1,4 +1,4 @@
-/** Deliveries are bounded in bytes: one account's large events take no memory without bound, and leave room for others'. */
+/** Tests that deliveries are bounded in bytes: an account's large events leave memory and room for others. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
@@ -17,7 +17,7 @@ import { data, eventually } from "../support/story.ts"
 const KIB = 1024
 const MIB = 1024 * KIB
 const MAX_BYTES = 64 * MIB
-/** An eighth of what is free, while one account alone takes: x = (64 MiB - x) / 8. */
+/** An eighth of the free room if one account alone takes it: x = (64 MiB - x) / 8. */
 const ALONE_BYTES = MAX_BYTES / 9
 
 let seq = 0
@@ -34,7 +34,7 @@ const waiting = (account: number, endpoint: number, event: number, bytes: number
   bytes,
 })
 
-/** Loads what is missing, as the worker does. */
+/** Loads the missing bodies, as the worker does. */
 const loadAll = (bodies: Bodies, bodyOf = (id: string) => `body of ${id}`) => {
   let reads = 0
   for (let { missing } = bodies; missing.length > 0; { missing } = bodies, reads++)
@@ -43,7 +43,7 @@ const loadAll = (bodies: Bodies, bodyOf = (id: string) => `body of ${id}`) => {
 }
 
 describe("the room for bodies", () => {
-  it("is never more than there is, is given back whole, and holds one body for each event", () => {
+  it("never exceeds its limit, is given back whole, and has one body for each event", () => {
     const met = { refused: 0, alone: 0, shared: 0 }
     const step = (account: number, endpoint: number, event: number, bytes: number) => ({
       account,
@@ -65,45 +65,45 @@ describe("the room for bodies", () => {
     fc.assert(
       fc.property(steps, (all) => {
         const bodies = new Bodies(10_000)
-        const held: Array<Waiting> = []
+        const kept: Array<Waiting> = []
         const sizes = new Map<number, number>()
         for (const { account, endpoint, event, bytes, releases } of all) {
           if (releases) {
-            const [first] = held.splice(0, 1)
+            const [first] = kept.splice(0, 1)
             if (first !== undefined) bodies.release(first)
           } else {
             // An event has one size.
-            const known = sizes.get(event) ?? bytes
-            sizes.set(event, known)
-            const delivery = waiting(account, endpoint, event, known)
-            const wasFree = held.length === 0
+            const eventBytes = sizes.get(event) ?? bytes
+            sizes.set(event, eventBytes)
+            const delivery = waiting(account, endpoint, event, eventBytes)
+            const wasFree = kept.length === 0
             const taken = bodies.take(delivery)
             if (wasFree) expect(taken).toBe(true)
-            if (taken) held.push(delivery)
+            if (taken) kept.push(delivery)
             else met.refused++
           }
-          const total = held.reduce((sum, one) => sum + one.bytes, 0)
+          const total = kept.reduce((sum, one) => sum + one.bytes, 0)
           expect(bodies.bytes).toBe(total)
           if (total > 10_000) {
             met.alone++
-            expect(held).toHaveLength(1)
+            expect(kept).toHaveLength(1)
           }
           loadAll(bodies)
-          const events = new Set(held.map(({ event_id }) => event_id))
+          const events = new Set(kept.map(({ event_id }) => event_id))
           expect(bodies.size).toBe(events.size)
-          if (events.size < held.length) met.shared++
-          for (const one of held) expect(bodies.of(one)).toBe(`body of ${one.event_id}`)
+          if (events.size < kept.length) met.shared++
+          for (const one of kept) expect(bodies.of(one)).toBe(`body of ${one.event_id}`)
         }
-        for (const one of held) bodies.release(one)
+        for (const one of kept) bodies.release(one)
         expect([bodies.bytes, bodies.size, bodies.heldBy("acct_0"), bodies.heldBy("we_0_0")]).toEqual([0, 0, 0, 0])
       }),
-      // Every case is met, whatever the seed: one larger than all the room, refused company, an event of two endpoints.
+      // Each case occurs with any seed: larger than all the room, refused beside others, an event of two endpoints.
       { examples: [[[step(0, 0, 0, 12_000), step(1, 0, 1, 1)]], [[step(0, 0, 0, 1), step(0, 1, 0, 1)]]] },
     )
     expect(Math.min(...Object.values(met))).toBeGreaterThan(0)
   })
 
-  it("leaves some for whoever has little, though fifty accounts take as much as they may", () => {
+  it("has some left for an account with little, though fifty accounts take their maximum", () => {
     const bodies = new Bodies()
     let event = 0
     const takeAll = (account: number) => {
@@ -122,13 +122,13 @@ describe("the room for bodies", () => {
     const bodies = new Bodies()
     let taken = 0
     while (bodies.take(waiting(0, 0, taken, 64 * KIB))) taken++
-    // A 256th of what is free.
+    // A 256th of the free room.
     expect(taken).toBe(3)
     for (let endpoint = 1; endpoint < 32; endpoint++)
       expect(bodies.take(waiting(0, endpoint, endpoint, 64 * KIB))).toBe(true)
   })
 
-  it("is given to an event larger than any share when its account holds nothing, and than all when nobody does", () => {
+  it("is given to an event larger than its share if its account uses none, and to one larger than all if none is in use", () => {
     const bodies = new Bodies()
     const [small, large] = [waiting(0, 0, 1, 1), waiting(0, 0, 2, 20 * MIB)]
     expect(bodies.take(small)).toBe(true)
@@ -141,7 +141,7 @@ describe("the room for bodies", () => {
     expect(bodies.take(huge)).toBe(true)
   })
 
-  it("is filled by few statements, none of which reads much", () => {
+  it("is filled by few statements, each of which reads little", () => {
     const bodies = new Bodies()
     for (let account = 0; account < 40; account++)
       for (let event = 0; event < 10; event++) bodies.take(waiting(account, 0, event, 20 * KIB))
@@ -172,7 +172,7 @@ const endpointRow = (account: number, endpoint: number): EndpointRow => ({
   created_at: 0,
 })
 
-/** Lanes that send to nobody: tries stay under way until they are ended. */
+/** Queues that send nothing: tries stay in progress until the test ends them. */
 const createLanes = () => {
   const underWay: Array<{ readonly sent: Outgoing; readonly end: () => void }> = []
   const sent: Array<Outgoing> = []
@@ -192,7 +192,7 @@ const createLanes = () => {
     loadAll(lanes.bodies, (id) => `${id} ${"x".repeat(10)}`)
     for (const lane of lanes.all) lanes.start(lane)
   }
-  /** Ends tries under way, and lets what follows from that happen. */
+  /** Ends tries in progress, and runs the steps that follow. */
   const end = async (which: (outgoing: Outgoing) => boolean) => {
     for (const one of underWay.filter(({ sent }) => which(sent))) {
       underWay.splice(underWay.indexOf(one), 1)
@@ -203,7 +203,7 @@ const createLanes = () => {
   return { lanes, sent, underWay, round, end }
 }
 
-describe("lanes", () => {
+describe("endpoint queues", () => {
   it("send 300 events of 255 KB to 16 endpoints in order, with 7.1 MiB in memory at most", async () => {
     const { lanes, sent, underWay, round, end } = createLanes()
     for (let endpoint = 0; endpoint < 16; endpoint++) lanes.add(endpointRow(0, endpoint))
@@ -213,7 +213,7 @@ describe("lanes", () => {
     let most = 0
     for (round(); lanes.all.some((lane) => !lane.idle); round()) {
       most = Math.max(most, lanes.bodies.bytes)
-      // Of several endpoints the same event is under way, in one copy.
+      // One event is in progress for several endpoints, in one copy.
       expect(lanes.bodies.size).toBeLessThanOrEqual(Math.ceil(ALONE_BYTES / 255_000))
       expect(underWay.length).toBeGreaterThan(0)
       await end(() => true)
@@ -225,15 +225,15 @@ describe("lanes", () => {
       const ids = sent.filter(({ url }) => url.endsWith(`/${endpoint}`)).map(({ id }) => Number(id.split("_")[2]))
       expect(ids.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, n) => n))
       for (let object = 0; object < 7; object++) {
-        const its = ids.filter((id) => id % 7 === object)
-        expect(its).toEqual(its.toSorted((a, b) => a - b))
+        const objectIds = ids.filter((id) => id % 7 === object)
+        expect(objectIds).toEqual(objectIds.toSorted((a, b) => a - b))
       }
     }
   })
 
-  it("go on beside accounts whose endpoints do not answer", async () => {
+  it("continue beside accounts whose endpoints do not answer", async () => {
     const { lanes, sent, round, end } = createLanes()
-    // Ten accounts with all endpoints that there may be, each with more than it may hold.
+    // Ten accounts with the maximum of endpoints, each with more than it may take.
     for (let account = 1; account <= 10; account++)
       for (let endpoint = 0; endpoint < 32; endpoint++) {
         lanes.add(endpointRow(account, endpoint))
@@ -254,7 +254,7 @@ describe("lanes", () => {
     expect(lanes.bodies.bytes).toBe(silent)
   })
 
-  it("that are removed while a try is under way are not idle until its outcome is written", async () => {
+  it("that are removed during a try are not idle until its outcome is written", async () => {
     const { lanes, round, end } = createLanes()
     lanes.add(endpointRow(0, 0))
     lanes.get("we_0_0")!.add(waiting(0, 0, 0, 1_000))
@@ -268,7 +268,7 @@ describe("lanes", () => {
     expect(lanes.isIdle).toBe(true)
   })
 
-  it("take turns where there is room for one at a time", async () => {
+  it("take turns if there is room for one at a time", async () => {
     const { lanes, sent, round, end } = createLanes()
     for (const account of [0, 1, 2]) {
       lanes.add(endpointRow(account, 0))
@@ -285,13 +285,13 @@ describe("lanes", () => {
     }
   })
 
-  it("let go of deliveries whose event is deleted meanwhile, and of all bodies when they are cleared", () => {
+  it("drop deliveries whose event is deleted meanwhile, and all bodies when they are cleared", () => {
     const { lanes, sent } = createLanes()
     lanes.add(endpointRow(0, 0))
     const lane = lanes.get("we_0_0")!
     for (const event of [1, 2, 3]) lane.add(waiting(0, 0, event, 10, 1))
     lanes.takeRoom()
-    // Nothing is sent before what is in front of it is there.
+    // Nothing is sent before the deliveries in front of it are loaded.
     lanes.bodies.load([{ account_id: "acct_0", livemode: false, id: "evt_0_2" }], new Map([["evt_0_2", "two"]]))
     lanes.start(lane)
     expect(sent).toEqual([])
@@ -310,7 +310,7 @@ describe("large events", () => {
   const database = useDatabase()
   const receiver = useReceiver()
 
-  it("of several endpoints all arrive, in order for each object, byte for byte", async () => {
+  it("of several endpoints all arrive, in order for each object, with identical bytes", async () => {
     const { keys, account } = await database.run(() => createAccount({ businessName: "Large" }))
     const server = await startServer(database.url(), { ALLOW_LOOPBACK_WEBHOOKS: "true" })
     const api = createApi(server.origin, keys.sk_test)
@@ -339,8 +339,8 @@ describe("large events", () => {
       })
       expect(new Map(received.map(({ headers, body }) => [String(headers["webhook-id"]), body]))).toEqual(bodies)
       for (const object of ["chg_0", "chg_1", "chg_2"]) {
-        const its = received.filter(({ event }) => event.data.object.id === object).map(({ event }) => event.id)
-        expect(its).toEqual(its.toSorted())
+        const eventIds = received.filter(({ event }) => event.data.object.id === object).map(({ event }) => event.id)
+        expect(eventIds).toEqual(eventIds.toSorted())
       }
     }
     expect(await server.stop()).toBe(0)

@@ -1,4 +1,4 @@
-/** Lists of one tenant cost others nothing: every filter walks an index, as the role and in the session of a request. */
+/** Tests that one tenant's lists read no rows of others: each filter uses an index, with a request's role. */
 import { Effect, Layer, ManagedRuntime, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { CurrentTransformer } from "effect/sql/Statement"
@@ -41,12 +41,12 @@ beforeAll(() => {
 afterAll(() => runtime.dispose())
 
 const ACCOUNT = "acct_mine"
-/** Rows of each kind that each of two accounts has: more than a range of instants looks through by ID. */
+/** Rows of each kind for each of two accounts: more than a range of instants scans by ID. */
 const ROWS = 2_400
 const idOf = (prefix: string, n: number) => `${prefix}_${String(n).padStart(26, "0")}`
 const HOUR_MS = 3_600_000
 const START = Date.UTC(2020, 0, 1)
-/** The first half of the events is of clocks that stand all over the place; the others are in order. */
+/** The first half of the events is of clocks at many times. The others are in order. */
 const createdAt = (n: number) => START + (n <= ROWS / 2 ? (n * 977) % ROWS : n) * HOUR_MS
 
 /** Two accounts, each with ROWS of everything that is listed. */
@@ -124,7 +124,7 @@ beforeAll(() =>
 
 const lists = endpoints.filter(({ declaration: { method, list } }) => method === "GET" && list === true)
 
-/** Lists of what is kept with live data. */
+/** Lists of live data only. */
 const LIVE = /^\/(account|usage|providers)\//
 
 type Statement = readonly [text: string, params: ReadonlyArray<unknown>]
@@ -134,7 +134,7 @@ interface Asked {
   readonly query?: Readonly<Record<string, unknown>>
 }
 
-/** Runs a list in a session of the tenant's reads, then `after` with the statements that it ran. */
+/** Runs a list in a reading session of the tenant, then `after` with the statements that it ran. */
 const list = <A, E>(
   path: string,
   { id = ACCOUNT, query = {} }: Asked,
@@ -175,7 +175,7 @@ interface Explained {
   readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Node }>
 }
 
-/** How a statement is planned: for its values, and for any, as it is once a session has often run it. */
+/** The plan of a statement: for its values, and the generic one that a session uses after many runs. */
 const plansOf = Effect.fnUntraced(function* ([text, params]: Statement) {
   const sql = yield* SqlClient.SqlClient
   const any = params.length === 0 ? "" : `(${params.map(() => "NULL").join()})`
@@ -187,7 +187,7 @@ const plansOf = Effect.fnUntraced(function* ([text, params]: Statement) {
   return [...(yield* sql.unsafe<Explained>(`EXPLAIN (FORMAT JSON) ${text}`, params)), ...generic]
 })
 
-/** How tables are read by statements. */
+/** How statements read tables. */
 const explain = (statements: ReadonlyArray<Statement>) =>
   Effect.map(Effect.forEach(statements, plansOf), (plans) =>
     plans
@@ -195,10 +195,10 @@ const explain = (statements: ReadonlyArray<Statement>) =>
       .map(({ "QUERY PLAN": [plan] }) => nodesOf(plan!.Plan).filter((node) => node["Relation Name"] !== undefined)),
   )
 
-/** A look-up of rows by their primary key reads no more than what was found before. */
+/** A look-up of rows by primary key reads no more than the step before found. */
 const byId = ({ "Index Cond": condition = "" }: Node) => condition.includes("(id = ")
 
-/** Of each list its filters with a value, the index that finds it, the column that it compares, and what is left to filter. */
+/** For each list: its filters with a value, the index, the compared column, and the remaining filter. */
 const CASES: Readonly<Record<string, readonly [asked: Asked, index: string, column: string, left?: string]>> = {
   "/plans": [{}, "plan_pkey", "account_id"],
   "/plans status": [{ query: { status: "archived" } }, "plan_status", "status"],
@@ -245,7 +245,7 @@ const CASES: Readonly<Record<string, readonly [asked: Asked, index: string, colu
   "/providers/:id/history": [{}, "provider_history_pkey", "account_id"],
 }
 
-/** Filters together, each of which many rows may pass of which few pass the other; what is not here has one that leaves few (a customer's). */
+/** Pairs of filters, each with many rows and together few. A missing pair has a filter with few (a customer's). */
 const PAIRS: typeof CASES = {
   "/subscriptions plan and status": [
     { query: { plan: idOf("plan", 40), status: "active" } },
@@ -262,12 +262,12 @@ describe("the filters of lists", () => {
     return path.includes(":id") && access !== "administrator" ? [`${path} :id`, ...filters] : [path, ...filters]
   })
 
-  it("are those that have a case here", () => {
+  it("are those with a test case here", () => {
     expect(Object.keys(CASES).sort()).toEqual(declared.sort())
   })
 
   it.each(Object.entries({ ...CASES, ...PAIRS }))(
-    "%s: no row of the tenant is read in vain",
+    "%s: reads no row of the tenant that it does not return",
     async (name, [asked, index, column, left]) => {
       const { page, plans } = await list(name.split(" ")[0]!, asked, (page, statements) =>
         Effect.map(explain(statements), (plans) => ({ page, plans })),
@@ -286,7 +286,7 @@ describe("the filters of lists", () => {
   )
 })
 
-/** Every page of a list, from its newest object on or, backwards, from the oldest one. */
+/** All pages of a list: forwards from its newest object, or backwards from its oldest. */
 const walk = async (path: string, query: Readonly<Record<string, unknown>>, backwards = false) => {
   const found: Array<string> = []
   for (let cursor: Readonly<Record<string, string>> = backwards ? { ending_before: idOf("evt", 1) } : {}; ; ) {
@@ -309,7 +309,7 @@ describe("events between two instants", () => {
     ["a few that are everywhere", 300, 340],
     ["many, all of them old", 0, 1_300],
     ["the one in between", 699, 701],
-  ] as const)("are those: %s", async (_, after, before) => {
+  ] as const)("are exactly: %s", async (_, after, before) => {
     const within = numbers.filter(
       (n) =>
         createdAt(n) > START + (after ?? -1) * HOUR_MS &&
@@ -321,7 +321,7 @@ describe("events between two instants", () => {
     }
     const wanted = within.map((n) => idOf("evt", n))
     expect(await walk("/events", range)).toEqual(wanted.toReversed())
-    // The cursor is the oldest event, which is in no page that ends before it.
+    // The cursor is the oldest event, which is on no page that ends before it.
     expect(await walk("/events", range, true)).toEqual(wanted.filter((id) => id !== idOf("evt", 1)))
     const charged = within.filter((n) => n % 3 === 0).map((n) => idOf("evt", n))
     expect(await walk("/events", { ...range, type: "charge.succeeded" })).toEqual(charged.toReversed())
@@ -331,7 +331,7 @@ describe("events between two instants", () => {
 describe("customers by metadata", () => {
   const metadata = (shop: string) => walk("/customers", { metadata: { shop } })
 
-  /** Rows of one table that the other lacks, where all should be in both. */
+  /** Rows of one table that the other lacks. Both should have all rows. */
   const astray = (sql: SqlClient.SqlClient) => {
     const noted = sql`SELECT account_id, livemode, customer_id, digest FROM customer_metadata_pair`
     const due = sql`SELECT account_id, livemode, id, metadata_digest(key, value) FROM customer, jsonb_each_text(metadata)`
@@ -347,7 +347,7 @@ describe("customers by metadata", () => {
       }),
     )
 
-  it("follow what is noted, whoever writes it", async () => {
+  it("follow the index table, whichever statement writes it", async () => {
     const sevens = Array.from({ length: ROWS / 40 }, (_, index) => idOf("cus", index * 40 + 7)).toReversed()
     expect(await metadata("7")).toEqual(sevens)
     const [first, second, third, ...others] = sevens
@@ -364,7 +364,7 @@ describe("customers by metadata", () => {
     expect(await database.run(astray)).toEqual([])
   })
 
-  it("that only seem to have it, by the digest, are not shown", async () => {
+  it("with only an equal digest are not shown", async () => {
     await write(
       (sql) => sql`
         INSERT INTO customer_metadata_pair (account_id, livemode, digest, customer_id)
@@ -373,7 +373,7 @@ describe("customers by metadata", () => {
     expect(await metadata("none")).toEqual([])
   })
 
-  it("are noted for nobody else", async () => {
+  it("are indexed for their own tenant only", async () => {
     const forged = write(
       (sql) => sql`
         INSERT INTO customer_metadata_pair (account_id, livemode, digest, customer_id)

@@ -1,4 +1,4 @@
-/** What merchants fill freely: how large, which numbers, and that an event about it fits (decisions B4, B6, C7). */
+/** Tests values that merchants choose freely: size, numbers, events about them (decisions B4, B6, C7). */
 import { Effect } from "effect"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -22,7 +22,7 @@ const refused = async (method: "POST" | "PATCH", path: string, body: unknown) =>
 
 const parse = (body: string) => Effect.runSync(parseBody(body))
 
-/** A numeral's exact value, as a whole number of 10^-2000. */
+/** A numeral's exact value, as an integer multiple of 10^-2000. */
 const exactly = (numeral: string): bigint => {
   const [, sign, whole, fraction = "", power = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(numeral)!
   const value = BigInt(`${whole}${fraction}`) * 10n ** BigInt(2000 - fraction.length + Number(power))
@@ -39,19 +39,19 @@ const numerals = fc
   .map(({ sign, whole, fraction, power }) => `${sign}${whole}${fraction}${power}`)
 
 describe("a number", () => {
-  it("is taken where a double holds its value as a decimal, else read as Infinity", () => {
-    let held = 0
+  it("is accepted if a double stores its decimal value, otherwise read as Infinity", () => {
+    let exactCount = 0
     fc.assert(
       fc.property(fc.oneof(numerals, fc.double({ noNaN: true, noDefaultInfinity: true }).map(String)), (numeral) => {
         const { n } = parse(`{"n": ${numeral}}`) as { n: number }
         const isHeld = Number.isFinite(Number(numeral)) && exactly(String(Number(numeral))) === exactly(numeral)
         expect(n).toBe(isHeld ? Number(numeral) : Number.POSITIVE_INFINITY)
-        if (isHeld) held++
+        if (isHeld) exactCount++
       }),
       { numRuns: 2_000 },
     )
-    expect(held).toBeGreaterThan(500)
-    expect(held).toBeLessThan(1_900)
+    expect(exactCount).toBeGreaterThan(500)
+    expect(exactCount).toBeLessThan(1_900)
   })
 
   it("in text is text", () => {
@@ -87,7 +87,7 @@ describe("a number", () => {
     },
   )
 
-  it("that is an integer but for what a double loses is none", async () => {
+  it("that would be an integer only by loss of precision is refused", async () => {
     const body = '{"name": "P", "amount": 5000.00000000000000001, "currency": "NGN", "billing_cycle": "monthly"}'
     const { code, param, message } = await refused("POST", "/plans", body)
     expect([code, param]).toEqual(["parameter_invalid", "amount"])
@@ -107,13 +107,13 @@ describe("a number", () => {
 
 describe("16 KiB", () => {
   const LIMIT = 16_384
-  /** An object of so many bytes as JSON, in characters of 3 bytes as far as they go. */
+  /** An object of this many bytes as JSON, in characters of 3 bytes as far as possible. */
   const ofBytes = (bytes: number) => {
     const left = bytes - Buffer.byteLength('{"a":""}')
     return { a: "₦".repeat(Math.floor(left / 3)) + "x".repeat(left % 3) }
   }
 
-  it("of service_config are taken, and a byte more is not", async () => {
+  it("of service_config are accepted, and one byte more is refused", async () => {
     const plan = { name: "P", amount: 5000, currency: "NGN", billing_cycle: "monthly" }
     const full = data(await api.post("/plans", { ...plan, service_config: ofBytes(LIMIT) }), 201)
     expect(full.service_config).toEqual(ofBytes(LIMIT))
@@ -133,7 +133,7 @@ describe("16 KiB", () => {
     }
   })
 
-  it("of overrides are taken, and a byte more is not", async () => {
+  it("of overrides are accepted, and one byte more is refused", async () => {
     const trigger = { type: "a.b", overrides: ofBytes(LIMIT) }
     expect(data(await api.post("/test/events/trigger", trigger), 201).data.object).toMatchObject(ofBytes(LIMIT))
     const over = await refused("POST", "/test/events/trigger", { type: "a.b", overrides: ofBytes(LIMIT + 1) })
@@ -189,7 +189,7 @@ describe("metadata", () => {
     const id = await createCustomer(api, { metadata: before })
     const refusal = await refused("PATCH", `/customers/${id}`, { metadata: more })
     expect(refusal).toMatchObject({ code: "parameter_invalid", param: "metadata" })
-    expect(refusal.message).toContain(`merged with what is there it has ${jsonBytes(full("\u0001"))}`)
+    expect(refusal.message).toContain(`merged with the existing metadata it has ${jsonBytes(full("\u0001"))}`)
     expect(data(await api.get(`/customers/${id}`)).metadata).toEqual(before)
     const replaced = { ...more, ...Object.fromEntries(entries.slice(0, 8).map(([key]) => [key, ""])) }
     data(await api.patch(`/customers/${id}`, { metadata: replaced }))
@@ -199,7 +199,7 @@ describe("metadata", () => {
 describe("an event", () => {
   const bodyOf = (written: string, type = "charge.failed") =>
     eventBody({ id: newId("event"), type, livemode: false, created_at: 0, data: written })
-  /** So many characters of a kind. */
+  /** This many characters of a kind. */
   const fields = (max: number) =>
     fc.array(fc.tuple(fc.constantFrom("x", "₦", "🙂", '"', "\u0001"), fc.integer({ min: 0, max: 20_000 })), {
       maxLength: max,
@@ -207,35 +207,35 @@ describe("an event", () => {
   const filled = (all: ReadonlyArray<readonly [character: string, count: number]>): Record<string, string> =>
     Object.fromEntries(all.map(([character, count], n) => [`field_${n}`, character.repeat(count)]))
 
-  it("is never over 64 KiB: previous_attributes leave out their largest fields, and no more of them than they must", () => {
+  it("is at most 64 KiB: previous_attributes omit their largest fields, and only as many as needed", () => {
     const met = { whole: 0, shorter: 0, alone: 0 }
     fc.assert(
       fc.property(fields(3), fields(4), (shown, changed) => {
         const [object, previous] = [filled(shown), filled(changed)]
         const written = eventData(object, previous)
         expect(Buffer.byteLength(bodyOf(written, "\u0001".repeat(100)))).toBeLessThanOrEqual(MAX_EVENT_BYTES)
-        const told = JSON.parse(written)
+        const parsed = JSON.parse(written)
         if (Buffer.byteLength(JSON.stringify({ object, previous_attributes: {} })) > MAX_DATA_BYTES) {
           met.alone++
-          expect(Object.keys(told.object).length).toBeLessThan(Object.keys(object).length)
-          expect(object).toMatchObject(told.object)
+          expect(Object.keys(parsed.object).length).toBeLessThan(Object.keys(object).length)
+          expect(object).toMatchObject(parsed.object)
           return
         }
-        expect(told.object).toEqual(object)
-        expect(previous).toMatchObject(told.previous_attributes)
+        expect(parsed.object).toEqual(object)
+        expect(previous).toMatchObject(parsed.previous_attributes)
         const bytes = (name: string) => Buffer.byteLength(JSON.stringify({ [name]: previous[name] }))
-        const left = Object.keys(previous).filter((name) => !(name in told.previous_attributes))
+        const left = Object.keys(previous).filter((name) => !(name in parsed.previous_attributes))
         met[left.length === 0 ? "whole" : "shorter"]++
         if (left.length === 0) return
         const smallest = left.reduce((one, other) => (bytes(other) <= bytes(one) ? other : one))
-        for (const name of Object.keys(told.previous_attributes))
+        for (const name of Object.keys(parsed.previous_attributes))
           expect(bytes(name)).toBeLessThanOrEqual(bytes(smallest))
-        const oneMore = { ...told.previous_attributes, [smallest]: previous[smallest] }
+        const oneMore = { ...parsed.previous_attributes, [smallest]: previous[smallest] }
         expect(Buffer.byteLength(JSON.stringify({ object, previous_attributes: oneMore }))).toBeGreaterThan(
           MAX_DATA_BYTES,
         )
       }),
-      // Every case is met, whatever the seed.
+      // Each case occurs with any seed.
       {
         examples: [
           [[], []],
@@ -247,7 +247,7 @@ describe("an event", () => {
     expect(Math.min(...Object.values(met))).toBeGreaterThan(0)
   })
 
-  it("about an object of 55 KB shows all of it; about one that is larger than an event all but its largest field", async () => {
+  it("about an object of 55 KB shows all of it; a larger object than an event loses its largest field", async () => {
     const value = "🙂".repeat(499)
     const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, n) => [`${n}`.padStart(36, "k"), value]))
     expect(jsonBytes(metadata)).toBeGreaterThan(32_000)
@@ -264,7 +264,7 @@ describe("an event", () => {
     })
     expect(over).toMatchObject({ code: "parameter_invalid", param: "overrides" })
     expect(over.message).toMatch(/at most 64512 bytes .* they make it \d{5} bytes/)
-    // All that metadata may have, but for a few bytes.
+    // The maximum of metadata, less a few bytes.
     const mixed = `${"\u0001".repeat(180)}${"🙂".repeat(320)}`
     const largest = Object.fromEntries(
       Array.from({ length: 15 }, (_, n) => [`${n}`.padStart(40, "k"), n === 0 ? mixed : "\u0001".repeat(500)]),
@@ -276,7 +276,7 @@ describe("an event", () => {
     expect(shortened.data.object).toEqual(rest)
   })
 
-  it("of a change of the largest metadata leaves out what it was before, and nothing fails", async () => {
+  it("of a change of the largest metadata omits the previous value, and nothing fails", async () => {
     const large = (character: string) =>
       Object.fromEntries(Array.from({ length: 16 }, (_, n) => [`k${n}`, character.repeat(500)]))
     const { id } = await subscribe(api, "2026-01-31T09:00:00Z", "pm_test_success", {}, { metadata: large("🙂") })
@@ -287,7 +287,7 @@ describe("an event", () => {
     expect(Buffer.byteLength(JSON.stringify(event))).toBeLessThanOrEqual(MAX_EVENT_BYTES)
   })
 
-  it("is held to its bound by the database", async () => {
+  it("is limited by the database", async () => {
     const [row] = await database.run(
       (sql) => sql<{ text: string }>`
       SELECT pg_get_constraintdef(oid) AS text FROM pg_constraint WHERE conname = 'event_data_bounded'`,
@@ -295,7 +295,7 @@ describe("an event", () => {
     expect(row!.text).toContain(`<= ${MAX_DATA_BYTES}`)
   })
 
-  it("of an object that a test calls by a very long ID is in order by its type", async () => {
+  it("of an object with a very long test ID is ordered by its type", async () => {
     const { id } = data(await api.post("/test/events/trigger", { type: "a.b", overrides: { id: "x".repeat(65) } }), 201)
     const [row] = await database.run((sql) => sql<{ object_id: string }>`SELECT object_id FROM event WHERE id = ${id}`)
     expect(row!.object_id).toBe("a.b")

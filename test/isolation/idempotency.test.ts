@@ -1,4 +1,4 @@
-/** Idempotency records: how large they get and when they are deleted. */
+/** Tests idempotency records: their size and their deletion. */
 import { randomBytes } from "node:crypto"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -20,21 +20,23 @@ const newTenant = async (): Promise<Tenant> => {
   return { account_id: account.id, livemode: true }
 }
 
-/** What a request with this key gets before it does anything: a claim, a stored response or a refusal. */
+/** The first step of a request with this key: a claim, a stored response or a refusal. */
 const ask = (tenant: Tenant, key: string, request: object = REQUEST) =>
   run(Effect.result(claim(tenant, key, { ...REQUEST, ...request })))
 
-/** A request that does its work, with this response. */
+/** A request that does its work and returns this response. */
 const work = (tenant: Tenant, key: string, response: { body: string; id: string | null }) =>
   run(
     Effect.gen(function* () {
-      const held = yield* claim(tenant, key, REQUEST)
-      if ("status" in held) throw new Error("It was done before.")
+      const claimed = yield* claim(tenant, key, REQUEST)
+      if ("status" in claimed) throw new Error("It was done before.")
       const sql = yield* SqlClient.SqlClient
       yield* sql.withTransaction(
-        Effect.map(unitOfWork, (unit) => store(unit, tenant, [[held, { status: 201, expanded: null, ...response }]])),
+        Effect.map(unitOfWork, (unit) =>
+          store(unit, tenant, [[claimed, { status: 201, expanded: null, ...response }]]),
+        ),
       )
-      yield* drop(held)
+      yield* drop(claimed)
     }),
   )
 
@@ -45,7 +47,7 @@ const stored = (tenant: Tenant) =>
   )
 
 describe("a stored response", () => {
-  it("has at most 256 KiB; where it would have more, the work is done once and the object is named", async () => {
+  it("has at most 256 KiB; for a larger one, the work is done once and the object is named", async () => {
     const tenant = await newTenant()
     const largest = "x".repeat(256 * 1024)
     await work(tenant, "largest", { body: largest, id: "plan_1" })
@@ -55,7 +57,7 @@ describe("a stored response", () => {
     expect(Math.max(...(await stored(tenant)).map(({ bytes }) => bytes))).toBe(256 * 1024 + 28)
     for (const [key, named] of [
       ["larger", "plan_2"],
-      ["no object", "what it made"],
+      ["no object", "the object that it made"],
     ] as const) {
       const { failure } = (await ask(tenant, key)) as { failure?: unknown }
       expect(failure).toMatchObject({ code: "idempotency_response_not_kept", status: 409 })
@@ -71,10 +73,10 @@ describe("a stored response", () => {
   })
 })
 
-describe("records that are over", () => {
+describe("expired records", () => {
   const MANY = 2_500
 
-  it("go at once, however many there are; those that somebody works on stay, and hold nothing up", async () => {
+  it("are deleted in one run, however many; locked ones stay, and block nothing", async () => {
     const tenant = await newTenant()
     await database.run(
       (sql) => sql`

@@ -21,17 +21,17 @@ const listening = (): Remembered => {
   return remembered
 }
 
-describe("what is remembered of keys (decision J5)", () => {
+describe("cached keys (decision J5)", () => {
   const [mine, theirs] = [key("key_1", "acct_1"), key("key_2", "acct_2")]
 
-  it("is believed for five seconds", () => {
+  it("are trusted for five seconds", () => {
     const remembered = listening()
     remembered.set("a", mine, { at: 1_000, changes: remembered.changes })
     expect(remembered.get("a", 5_999)).toBe(mine)
     expect(remembered.get("a", 6_000)).toBeUndefined()
   })
 
-  it("is nothing while changes are not heard of", () => {
+  it("are not used while changes are not received", () => {
     const remembered = new Remembered()
     remembered.set("a", mine, { at: 0, changes: remembered.changes })
     expect(remembered.get("a", 1)).toBeUndefined()
@@ -42,7 +42,7 @@ describe("what is remembered of keys (decision J5)", () => {
     expect(remembered.get("a", 1)).toBeUndefined()
   })
 
-  it("is not what a change overtook while it was looked up", () => {
+  it("are not stored if a change came during the look-up", () => {
     const remembered = listening()
     const { changes } = remembered
     remembered.changed("a")
@@ -50,15 +50,15 @@ describe("what is remembered of keys (decision J5)", () => {
     expect(remembered.get("a", 1)).toBeUndefined()
   })
 
-  it("goes with a change of the key, or of its account, and stays with one of another's", () => {
+  it("are dropped when the key or its account changes, and kept when others change", () => {
     const remembered = listening()
     const remember = () => {
-      for (const [name, known] of [
+      for (const [name, cached] of [
         ["a", mine],
         ["b", mine],
         ["c", theirs],
       ] as const)
-        remembered.set(name, known, { at: 0, changes: remembered.changes })
+        remembered.set(name, cached, { at: 0, changes: remembered.changes })
     }
     const left = () => ["a", "b", "c"].filter((name) => remembered.get(name, 1) !== undefined)
     remember()

@@ -11,8 +11,8 @@ const end = ({ ends }: Limited) => {
 const code = <A>(refused: Effect.Effect<A, { readonly code: string }>) => Effect.runSync(Effect.flip(refused)).code
 const MIB = 1024 * 1024
 
-describe("requests under way", () => {
-  it("are counted for each of whom they are, until they end", () => {
+describe("requests in progress", () => {
+  it("are counted for each caller, until they end", () => {
     const { enter } = limits()
     const [one, two, three, other] = [request(), request(), request(), request()]
     Effect.runSync(Effect.all([enter(one, "a"), enter(two, "a"), enter(other, "b")]))
@@ -24,34 +24,34 @@ describe("requests under way", () => {
   })
 })
 
-describe("bodies of callers that are not known", () => {
-  it("are held up to a size for each address, and for all together", () => {
+describe("bodies of unknown callers", () => {
+  it("are limited in size for each address, and for all together", () => {
     const { hold } = limits()
     const fill = (address: string) => Array.from({ length: 32 }, () => ({ address, call: request() }))
-    const held = Array.from({ length: 8 }, (_, n) => fill(`192.0.2.${n}`)).flat()
-    for (const { address, call } of held) expect(hold(call, address, MIB / 4)).toBeUndefined()
+    const reserved = Array.from({ length: 8 }, (_, n) => fill(`192.0.2.${n}`)).flat()
+    for (const { address, call } of reserved) expect(hold(call, address, MIB / 4)).toBeUndefined()
     expect(hold(request(), "192.0.2.0", 1)?.code).toBe("too_many_in_flight")
     expect(hold(request(), "198.51.100.1", 1)?.code).toBe("service_unavailable")
-    end(held[0]!.call)
+    end(reserved[0]!.call)
     expect(hold(request(), "198.51.100.1", MIB / 4)).toBeUndefined()
     expect(hold(request(), "192.0.2.0", MIB / 4)?.code).toBe("service_unavailable")
   })
 })
 
 describe("a rate", () => {
-  it("has twice what is sustained at once, and says on refusal when to come again", () => {
+  it("allows a burst of twice the sustained rate, and a refusal says when to retry", () => {
     const { take } = limits()
     const call = request()
     for (let n = 0; n < 20; n++) Effect.runSync(take(call, "public", "192.0.2.1"))
     expect(code(take(call, "public", "192.0.2.1"))).toBe("rate_limited")
     expect(call.headers["retry-after"]).toBe("1")
-    // A publishable key's rate at an address is another one.
+    // A publishable key's rate at an address is separate.
     Effect.runSync(take(call, "publishable", "192.0.2.1"))
   })
 })
 
-describe("instalment plans that an address begins", () => {
-  it("are so many in an hour, and the next one is told when to come back", () => {
+describe("instalment plans started from an address", () => {
+  it("are limited each hour, and a refusal says when to retry", () => {
     const begin = (address: string) => Effect.flatMap(Creations, ({ take }) => take(address))
     const program = Effect.gen(function* () {
       for (let n = 0; n < 10; n++) yield* begin("203.0.113.7")
@@ -60,7 +60,7 @@ describe("instalment plans that an address begins", () => {
     })
     const { code, status, retryAfterS } = Effect.runSync(Effect.provide(program, Creations.layer(10)))
     expect([code, status]).toEqual(["rate_limited", 429])
-    // Ten in any hour: the next one an hour after the first, less what the test took.
+    // Ten in any hour: the next one an hour after the first, less the test's own time.
     expect(retryAfterS).toBeGreaterThan(3_500)
     expect(retryAfterS).toBeLessThanOrEqual(3_600)
   })

@@ -1,4 +1,4 @@
-/** The port: nothing that comes in is left without a response, whenever it comes. */
+/** Tests the port: each incoming request gets a response, whenever it arrives. */
 import { once } from "node:events"
 import { connect } from "node:net"
 import { Effect, Redacted, type Scope } from "effect"
@@ -17,7 +17,7 @@ const secure: Config = {
   transport: { ...plain.transport, tls: { cert: CERTIFICATE, key: Redacted.make(CERTIFICATE_KEY) } },
 }
 
-/** Says `text` on a connection of its own; `answer` is what comes back until that closes. */
+/** Sends `text` on its own connection. `answer` is the text received until it closes. */
 const say = async (origin: string, text: string) => {
   const socket = connect(Number(new URL(origin).port), "127.0.0.1")
   let answer = ""
@@ -31,18 +31,18 @@ const say = async (origin: string, text: string) => {
 
 const GET = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-describe("a server that listens", () => {
+describe("a server that starts to listen", () => {
   const on = <A>(
     config: Config,
     work: (listener: Effect.Success<ReturnType<typeof listen>>) => Effect.Effect<A, never, Scope.Scope>,
     limits = CONNECTION_LIMITS,
   ) => Effect.runPromise(Effect.scoped(Effect.flatMap(listen(config, limits), work)))
 
-  it("responds to requests that came before it could", async () => {
+  it("answers requests that came before it was ready", async () => {
     const answers = await on(plain, ({ origin, serve }) =>
       Effect.gen(function* () {
         const early = yield* Effect.promise(() => say(origin, GET))
-        // Node refuses this one without us, and reads connections in turn: the one before has been read.
+        // Node refuses this one without our code, and reads connections in turn: the one before has been read.
         const broken = yield* Effect.promise(() => say(origin, "HELLO\r\n\r\n"))
         expect(yield* Effect.promise(() => broken.answer)).toContain("request_malformed")
         yield* serve(Effect.sync(() => HttpServerResponse.text("served")))
@@ -56,7 +56,7 @@ describe("a server that listens", () => {
     ])
   })
 
-  it("hangs up on who says nothing where TLS should begin", async () => {
+  it("closes a connection that sends nothing at the start of TLS", async () => {
     const socket = await on(
       secure,
       ({ origin }) =>

@@ -1,4 +1,4 @@
-/** A page is bounded in bytes, whatever the objects: nobody makes the service hold more of one request than that. */
+/** Tests that a page is bounded in bytes for any objects, so that no request uses more of the service's memory. */
 import { Effect } from "effect"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -10,12 +10,12 @@ import { createPlan, data } from "../support/story.ts"
 
 const { api, database, accountId } = useOwnInstance()
 
-/** Beside a page's objects, in bytes. */
+/** The bytes of a page beside its objects. */
 const ENVELOPE = 200
 const bytesOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
 
 describe("a page of any objects", () => {
-  /** Objects with an ID and bytes of their own, newest first, and what each is expanded by. */
+  /** Objects with an ID and a size, newest first, and the size of each one's expansion. */
   const sizes = fc.oneof(
     fc.nat(2_000),
     fc.integer({ min: 60_000, max: 400_000 }),
@@ -32,7 +32,7 @@ describe("a page of any objects", () => {
       }),
     )
 
-  it("holds as many as fit and one at least; page by page each is there once, both ways", async () => {
+  it("has as many as fit and at least one; page by page each appears once, both ways", async () => {
     await fc.assert(
       fc.asyncProperty(listed, fc.integer({ min: 1, max: 12 }), fc.boolean(), async (drawn, limit, backwards) => {
         const objects = drawn.map(([plain, expanded], index) => ({
@@ -55,7 +55,7 @@ describe("a page of any objects", () => {
           expect(ids.length).toBeGreaterThan(0)
           cursor = backwards ? { ending_before: ids[0]! } : { starting_after: ids.at(-1)! }
           if (ids.length === limit) continue
-          // The next one would have taken the page over.
+          // The next one would have made the page too large.
           const next = objects[objects.findIndex(({ id }) => id === seen.at(-1)) + (backwards ? -1 : 1)]!
           const [whole] = (await read([next], {})).data
           expect(bytesOf(page) + bytesOf(whole)).toBeGreaterThan(MAX_PAGE_BYTES)
@@ -72,7 +72,7 @@ describe("a page over HTTP", () => {
   const FAT = 70
   const idOf = (prefix: string, n: number) => `${prefix}_${String(n).padStart(26, "0")}`
 
-  /** Customers with as much metadata as they may have, each with a subscription. */
+  /** Customers with the maximum of metadata, each with a subscription. */
   const make = async () => {
     const plan = await createPlan(api)
     const metadata = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`key_${n}`, "😀".repeat(500)]))
@@ -90,7 +90,7 @@ describe("a page over HTTP", () => {
     )
   }
 
-  it("ends before it would be too large, with what is expanded in it, and goes on from there", async () => {
+  it("ends before it would be too large, with expanded objects, and continues from there", async () => {
     await make()
     for (const [path, prefix] of [
       ["/customers", "cus"],

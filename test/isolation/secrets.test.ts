@@ -1,4 +1,4 @@
-/** Secrets at rest: what a dump of the database shows, and what becomes of it as ENCRYPTION_KEY changes. */
+/** Tests secrets at rest: the content of a database dump, and its state after ENCRYPTION_KEY changes. */
 import { createHash, randomBytes } from "node:crypto"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -37,7 +37,7 @@ const setting = (...keys: ReadonlyArray<EncryptionKey>) => ({
   ENCRYPTION_KEY: keys.map((key) => Buffer.from(Redacted.value(key)).toString("base64")).join(),
 })
 
-/** Runs a program that opens and seals secrets on a database. */
+/** Runs a program that opens and seals secrets in a database. */
 const sealing =
   (database: TestDatabase) =>
   <A, E>(keys: ReadonlyArray<EncryptionKey>, program: Effect.Effect<A, E, SqlClient.SqlClient | Vault>) =>
@@ -49,7 +49,7 @@ const verified = (secret: string, { body, headers }: Received) =>
 const { api, database, accountId } = useOwnInstance(() => LOOPBACK)
 
 describe("a dump of the database", () => {
-  it("shows no secret, and allows no guess of an Idempotency-Key, a body or an answer", async () => {
+  it("shows no secret, and does not allow guessing an Idempotency-Key, a body or a response", async () => {
     const KEY = "order-1234"
     const hook = { url: receiver.url("/dump"), enabled_events: ["*"] }
     const made = await api.post("/webhook-endpoints", hook, { "idempotency-key": KEY })
@@ -84,7 +84,7 @@ describe("a dump of the database", () => {
       const found = rows.filter((row) => row.includes(spelling)).map((row) => row.split(" ")[0])
       expect([spelling, found]).toEqual([spelling, []])
     }
-    // What was looked through is all there is: what is no secret is found in the same way.
+    // The search covers all tables: it finds values that are not secret.
     for (const plain of [id, hook.url, customer, accountId()])
       expect(rows.filter((row) => row.includes(plain)).length).toBeGreaterThan(0)
     expect(rows.filter((row) => row.startsWith("public.webhook_secret "))).toHaveLength(2)
@@ -101,7 +101,7 @@ describe("a rotation", () => {
   const withKey = { "idempotency-key": "rotated" }
   const order = { name: "Ordered once" }
 
-  /** Puts secrets back as they were written before they were sealed. */
+  /** Stores secrets as they were before they were sealed. */
   const unseal = (webhookSecret: string) =>
     sealing(database)(
       [old],
@@ -144,7 +144,7 @@ describe("a rotation", () => {
     }
   }
 
-  it("keeps everything open, sealed anew beside a running server, until the old key is gone", async () => {
+  it("keeps all secrets readable, and reseals them beside a running server, until the old key is removed", async () => {
     const { keys } = await database.run(() => createAccount({ businessName: "Rotated" }))
     key = keys.sk_test
     const first = await start(old)
@@ -157,7 +157,7 @@ describe("a rotation", () => {
     const ordered = data(await first.order(), 201)
     await unseal(secret)
 
-    // Processes with different newest keys, as while they are restarted one by one, agree on who works on a key.
+    // Processes with different newest keys, as during a rolling restart, agree on the worker of a key.
     const second = await start(fresh, old)
     const body = { name: "Asked of both" }
     const answers = await Promise.all(
@@ -201,17 +201,17 @@ describe("a rotation", () => {
     const refused = await oldOnly("secrets", "rotate", "--json")
     expect([refused.code, refused.output]).toEqual([1, ""])
     expect(refused.errors).toMatch(
-      /^No ENCRYPTION_KEY of this process opens 6 secrets, such as .*; 0 were written anew\.$/m,
+      /^No ENCRYPTION_KEY of this process opens 6 secrets, such as .*; 0 were encrypted again\.$/m,
     )
   })
 })
 
-describe("secrets written anew", () => {
+describe("resealed secrets", () => {
   const database = useDatabase()
   const run = sealing(database)
   const MANY = 1_100
 
-  it("go in batches that stay when a later one fails, and past one that no key opens", async () => {
+  it("are committed in batches that stay if a later one fails, and skip a secret that no key opens", async () => {
     const [old, fresh] = [newKey(), newKey()]
     await run([newKey()], serviceSecret("s0300"))
     await run([old], serviceSecret("s0301"))
@@ -231,7 +231,7 @@ describe("secrets written anew", () => {
     expect(await left()).toBe(MANY - 500)
     await database.run((sql) => sql`ALTER TABLE service_secret DROP CONSTRAINT crash`.unprepared)
     const unopened = { unopened: 1, named: [["service_secret", "s0300"]] }
-    // Two at once share the work.
+    // Two at the same time share the work.
     const [one, other] = await Promise.all([rotated(), rotated()])
     expect(one.rotated + other.rotated).toBe(MANY - 500)
     expect([one, other]).toMatchObject([unopened, unopened])
@@ -245,7 +245,7 @@ describe("an endpoint whose secret no key opens", () => {
   const idle = useDatabase()
   const idleServices = useServices(idle)
 
-  it("is left alone by that process, its deliveries with it, and served by one that has the key", async () => {
+  it("is left alone by that process, with its deliveries, and is served by a process with the key", async () => {
     const lost = newKey()
     const add = async (path: string) => {
       const endpoint = { url: receiver.url(path), enabled_events: ["*"] }
@@ -269,13 +269,13 @@ describe("an endpoint whose secret no key opens", () => {
       )
     expect(await waiting()).toEqual([{ status: "pending", attempt: 0, runner: null }])
     const lines: Array<unknown> = []
-    const told = (...keys: ReadonlyArray<EncryptionKey>) =>
+    const rotationFails = (...keys: ReadonlyArray<EncryptionKey>) =>
       sealing(database)(
         keys,
         Effect.provide(reportUnopened, Logger.layer([Logger.make(({ message }) => lines.push(message))])),
       )
-    await told(...KEYS, lost)
-    await told(...KEYS)
+    await rotationFails(...KEYS, lost)
+    await rotationFails(...KEYS)
     expect(lines.flat()).toEqual([
       `No ENCRYPTION_KEY of this process opens the secrets of 1 webhook endpoints, such as ${locked.id}: it delivers nothing to them.`,
     ])
@@ -312,7 +312,7 @@ describe("an endpoint whose secret no key opens", () => {
     expect(await taken(KEYS[0]!)).toEqual([row.id])
   })
 
-  it("that was let go of while it was delivered to goes to the process that has the key, too", async () => {
+  it("that was released during a delivery also goes to the process with the key", async () => {
     const lost = newKey()
     let answer = () => {}
     const asked = new Promise<void>((resolve) =>
@@ -344,7 +344,7 @@ describe("a sealed secret", () => {
   const vaultOf = (...keys: ReadonlyArray<EncryptionKey>) =>
     Effect.runSync(Effect.provide(Vault, Layer.fresh(Vault.layer(keys))))
 
-  it("opens in its own place, under any of the keys, and nowhere else", () => {
+  it("opens in its own place only, under any of the keys", () => {
     const [old, fresh] = [newKey(), newKey()]
     const sealed = vaultOf(old).seal(place, Redacted.make("whsec_1"))
     const open = (vault: Vault["Service"], at: Parameters<typeof vault.open>[0] = place, bytes = sealed) =>
@@ -356,8 +356,7 @@ describe("a sealed secret", () => {
       )
     expect(open(vaultOf(fresh, old))).toBe("whsec_1")
     expect(vaultOf(old).seal(place, Redacted.make("whsec_1"))).not.toEqual(sealed)
-    const refused =
-      /^No ENCRYPTION_KEY of this process opens what is sealed in webhook_secret acct_\d (true|false) we_\d: /
+    const refused = /^No ENCRYPTION_KEY of this process opens the secret in webhook_secret acct_\d (true|false) we_\d: /
     expect(open(vaultOf(fresh))).toMatch(refused)
     expect(open(vaultOf(old), ["webhook_secret", "acct_2", false, "we_1"])).toMatch(refused)
     expect(open(vaultOf(old), ["webhook_secret", "acct_1", true, "we_1"])).toMatch(refused)
@@ -381,7 +380,7 @@ describe("the key of a DATA_DIR", () => {
   const keysOf = (dataDir: string, configured?: ReadonlyArray<EncryptionKey>) =>
     Effect.runSync(encryptionKeys({ dataDir, encryptionKeys: configured })).map(Redacted.value)
 
-  it("is made where there is none, with its folder, and read by nobody else", () => {
+  it("is created with its folder if there is none, and only its owner can read it", () => {
     const dataDir = join(folder, "not", "there", "yet")
     const [made, ...more] = keysOf(dataDir)
     expect([made!.length, more]).toEqual([32, []])
@@ -391,7 +390,7 @@ describe("the key of a DATA_DIR", () => {
     expect(readFileSync(join(dataDir, "encryption-key"), "utf8").trim()).toBe(Buffer.from(made!).toString("base64"))
   })
 
-  it("stays where another process has made it meanwhile", () => {
+  it("is kept if another process has created it meanwhile", () => {
     const path = join(folder, "encryption-key")
     createKey(path)
     const made = readFileSync(path, "utf8")
@@ -400,7 +399,7 @@ describe("the key of a DATA_DIR", () => {
     expect(readdirSync(folder).filter((name) => name.startsWith("encryption-key"))).toEqual(["encryption-key"])
   })
 
-  it("is not made where one is set, and refused by its name where it is none", () => {
+  it("is not created if one is set, and an invalid one is refused by name", () => {
     const dataDir = join(folder, "wrong")
     const configured = newKey()
     expect(keysOf(dataDir, [configured])).toEqual([Redacted.value(configured)])
@@ -413,7 +412,7 @@ describe("the key of a DATA_DIR", () => {
   })
 })
 
-describe("a record's key", () => {
+describe("an idempotency record's key", () => {
   const database = useDatabase()
 
   it("opens nothing of another tenant's, key's or service's", async () => {

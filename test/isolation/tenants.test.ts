@@ -1,4 +1,4 @@
-/** What one tenant does reaches nobody else: what is held up, refused and used up is the tenant's own. */
+/** Tests that one tenant's actions do not affect others: its delays, refusals and used limits are its own. */
 import { connect } from "node:net"
 import { Effect, Redacted } from "effect"
 import { describe, expect, it } from "vitest"
@@ -12,7 +12,7 @@ import { createCustomer, data, eventually, refusal } from "../support/story.ts"
 
 const { api, stranger, database, keys, accountId, server } = useOwnInstance()
 
-/** Holds what `lock` locks while `work` goes on. */
+/** Keeps `lock`'s locks while `work` runs. */
 const holding = <A>(lock: string, work: () => Promise<A>): Promise<A> =>
   database.run((sql) =>
     sql.withTransaction(
@@ -27,7 +27,7 @@ const codes = (answers: ReadonlyArray<{ readonly status: number; readonly body: 
   new Set(answers.map(({ status, body }) => `${status} ${(body as { error?: { code: string } }).error?.code ?? ""}`))
 
 describe("writes that wait for a row", () => {
-  it("are refused in time, and leave others their connections", async () => {
+  it("are refused in time, and leave connections for others", async () => {
     const id = await createCustomer(api)
     const { first, patches } = await holding(`SELECT 1 FROM customer WHERE id = '${id}' FOR UPDATE`, async () => {
       let answered = 0
@@ -63,8 +63,8 @@ describe("writes that wait for a row", () => {
   })
 })
 
-describe("lists that take too long", () => {
-  it("are refused, and leave others their reading sessions", async () => {
+describe("slow lists", () => {
+  it("are refused, and leave reading sessions for others", async () => {
     const { first, slow } = await holding("LOCK TABLE customer IN ACCESS EXCLUSIVE MODE", async () => {
       const slow = Array.from({ length: 20 }, () => api.get("/customers"))
       // Background work may wait for the table, too.
@@ -75,7 +75,7 @@ describe("lists that take too long", () => {
             WHERE relation = 'customer'::regclass AND NOT granted AND query LIKE '%ORDER BY%LIMIT%'`,
         )
       await eventually(async () => ((await waiting()).length > 0 ? true : undefined))
-      // One tenant has one session, whatever it waits for.
+      // One tenant has one session, whichever lock it waits for.
       expect((await waiting()).length).toBe(1)
       data(await stranger.get("/plans"))
       return { slow, first: await Promise.race(slow) }
@@ -98,7 +98,7 @@ describe("a process with low limits", () => {
   }
   const many = <A>(count: number, one: () => Promise<A>) => Promise.all(Array.from({ length: count }, one))
 
-  it("counts a publishable key's requests by key and address, and leaves the account its own", () =>
+  it("counts a publishable key's requests by key and address, and leaves the account its own limit", () =>
     withServer({ RATE_LIMIT_SANDBOX: "5", RATE_LIMIT_PUBLIC: "2" }, async (low) => {
       const shown = createApi(low.origin, keys().pk_test)
       const answers = await many(40, () => shown.get("/client/config"))
@@ -110,28 +110,28 @@ describe("a process with low limits", () => {
         "10",
         "9",
       ])
-      // Another key of the account, at the same address, has a rate of its own.
+      // Another key of the account, at the same address, has its own rate.
       const other = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "publishable"))
       data(await createApi(low.origin, other.key).get("/client/config"))
     }))
 
-  it("takes a request of the address for each key that is none and each signature that is wrong", () =>
+  it("counts each unknown key and each wrong signature as a request of its address", () =>
     withServer({ RATE_LIMIT_PUBLIC: "2" }, async (low) => {
-      // Well formed, so that each is looked for.
+      // Well-formed, so that each is looked up.
       const wrong = () => createApi(low.origin, Redacted.value(generateKey("secret", false).key)).get("/account")
       const callback = () => fetch(`${low.origin}/callbacks/termii/all`, { method: "POST", body: "{}" })
       const began = performance.now()
       expect([(await wrong()).status, (await callback()).status]).toEqual([401, 403])
       const answers = (await Promise.all([many(20, wrong), many(20, callback)])).flat()
       const seconds = (performance.now() - began) / 1000
-      // What the address has in the beginning, and what it gets back meanwhile: for both together.
+      // The address's initial budget and its refill meanwhile, for both together.
       const refused = answers.filter(({ status }) => status === 429).length
       expect(2 + answers.length - refused).toBeLessThanOrEqual(4 + Math.ceil(2 * seconds))
-      // Whoever has a key is served all the same, though it was never seen before.
+      // A caller with a valid key is served, though the key is new here.
       data(await createApi(low.origin, keys().sk_test).get("/account"))
     }))
 
-  it("tells who has a key that nobody can look up just now to come again, in time", () =>
+  it("asks a caller to retry, in time, if its key cannot be looked up", () =>
     withServer({}, async (low) => {
       const { key } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
       const api = createApi(low.origin, key)
@@ -147,7 +147,7 @@ describe("a process with low limits", () => {
       )
     }))
 
-  it("gives back what callers took who have hung up before they were known", () =>
+  it("releases the limits of callers that hung up before they were identified", () =>
     withServer({ IN_FLIGHT: "2" }, async (low) => {
       const { key } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
       const body = JSON.stringify({ name: "Ada" })
@@ -168,14 +168,14 @@ describe("a process with low limits", () => {
         for (const caller of callers) caller.destroy()
       })
       const api = createApi(low.origin, key)
-      // Both places at once: were one lost, never.
+      // Both permits at the same time. With one lost, this could never happen.
       await eventually(async () => {
         const answers = await many(2, () => api.get("/account"))
         return answers.every(({ status }) => status === 200) ? true : undefined
       }, 30_000)
     }))
 
-  it("bounds what is under way at once of one account, and of nobody else", () =>
+  it("limits the requests in progress of one account only", () =>
     withServer({ IN_FLIGHT: "3" }, async (low) => {
       const mine = createApi(low.origin, keys().sk_test)
       await holding("LOCK TABLE customer IN ACCESS EXCLUSIVE MODE", async () => {
@@ -196,7 +196,7 @@ const strangersKey = async () => {
 }
 
 describe("a revoked key", () => {
-  it("stops though the line on which its end is announced has died without a word", async () => {
+  it("stops even if the connection that announces its end has silently died", async () => {
     const { id, key } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
     const revoked = createApi(server().origin, key)
     data(await revoked.get("/account"))

@@ -16,8 +16,8 @@ const fault = (body: unknown) => {
 
 const plan = { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly" }
 
-describe("faults in a body", () => {
-  it("are found in one walk, however many there are", () => {
+describe("errors in a body", () => {
+  it("are found in one pass, however many there are", () => {
     const strange = Object.fromEntries(Array.from({ length: 3_000 }, (_, n) => [`unknown_${n}`, n]))
     let looks = 0
     const body = new Proxy(
@@ -33,7 +33,7 @@ describe("faults in a body", () => {
     expect(looks).toBeLessThan(10)
   })
 
-  it("are told of in the order of the body, wherever they are", () => {
+  it("are reported in the order of the body, at any depth", () => {
     const faulty = {
       name: [17, "parameter_invalid", "name"],
       amount: ["much", "parameter_invalid", "amount"],
@@ -52,7 +52,7 @@ describe("faults in a body", () => {
     )
   })
 
-  it("are bounded: so is what a body may hold", () => {
+  it("are limited in number, and so is the size of a body", () => {
     const parse = (value: unknown) => Effect.runSyncExit(parseBody(JSON.stringify(value)))
     expect(Exit.isSuccess(parse({ list: Array.from({ length: 9_000 }, () => 1) }))).toBe(true)
     expect(Exit.isSuccess(parse({ list: Array.from({ length: 10_001 }, () => 1) }))).toBe(false)

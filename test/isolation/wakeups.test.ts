@@ -1,4 +1,4 @@
-/** What wakes the sweep of due timers: jobs for what is near, which requests can only add, and a look ahead for the rest. */
+/** Tests the triggers of the timer sweep: jobs for near timers, which requests only add, and a look ahead. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
@@ -15,7 +15,7 @@ const database = useDatabase()
 const SECOND_MS = 1_000
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
-/** A sweep that does not look ahead comes once a minute. */
+/** A sweep without look-ahead comes once a minute. */
 const LESS_THAN_A_MINUTE_MS = 45_000
 
 const jobs = () =>
@@ -32,7 +32,7 @@ const asRequest = (statement: string) =>
   )
 
 describe("jobs", () => {
-  it("are one for each second of the next minutes, and none for what is later", async () => {
+  it("exist for each second of the next minutes, and not for later timers", async () => {
     const now = Math.floor(Date.now() / SECOND_MS) * SECOND_MS
     const [soon, later] = [now + MINUTE_MS, now + 10 * MINUTE_MS]
     await database.write((unit) => wakeAt(unit, [soon - 1, soon, soon - 400, later, now + HOUR_MS]))
@@ -44,7 +44,7 @@ describe("jobs", () => {
     expect(job).toEqual({ retry_limit: 0, policy: "standard" })
   })
 
-  it("are added by requests, and neither seen, changed nor deleted", async () => {
+  it("are added by requests, which cannot see, change or delete them", async () => {
     const before = (await jobs()).length
     const at = "ARRAY[now() + interval '90 seconds']"
     await asRequest(`SELECT add_wakeups('${TIMERS_DUE}', ${at})`)
@@ -78,7 +78,7 @@ describe("a sweep", () => {
       expect(pauseMs(due, now)).toBe(pause)
   })
 
-  it("fires what no job was made for, when it is due", async () => {
+  it("fires a timer without a job when it is due", async () => {
     const { keys, account } = await database.run(() => createAccount({ businessName: "Punctual" }))
     const first = await startServer(database.url(), { WORKERS: "0" })
     const api = createApi(first.origin, keys.sk_test)
@@ -92,7 +92,7 @@ describe("a sweep", () => {
     const { id } = data(await api.post("/subscriptions", body), 201)
     expect(await jobs()).toEqual(before)
     expect(await first.stop()).toBe(0)
-    // In some seconds: after the sweep with which the next server begins.
+    // A few seconds ahead: after the first sweep of the next server.
     await database.run(() => rewind(account.id, HOUR_MS - 6 * SECOND_MS))
     const due = await database.run(() => nextDue(["charge", "subscription"], Date.now()))
     expect(due).toBeDefined()

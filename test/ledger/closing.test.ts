@@ -1,4 +1,4 @@
-/** Months are closed: the database refuses what comes late, and the service books it as a correction. */
+/** Tests closed months: the database refuses late entries, and the service books them as corrections. */
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
@@ -47,7 +47,7 @@ const trialBalance = (id: string, day: string) =>
   )
 
 describe("a month", () => {
-  it("is closed, takes nothing more, is summed, and is opened again for a reason that is kept", async () => {
+  it("is closed, accepts no entries, is summed, and is opened again for a reason that is stored", async () => {
     const id = await account()
     const live = (day: number, kobo: number) =>
       bookEntry(id, {
@@ -117,8 +117,8 @@ describe("a month", () => {
     ).toEqual([])
   })
 
-  it("that is over takes what happens in it later as a correction on the first open day, on a clock too", async () => {
-    // Opens all that the story before has closed.
+  it("that is over gets later entries as corrections on the first open day, also on a clock", async () => {
+    // Opens all months that the story before has closed.
     expect((await cli("reopen", "2024-01", "--reason", "Another story")).code).toBe(0)
     const story = await subscribe(api, "2024-01-20T00:00:00Z", "pm_test_success", { amount: 31_000 })
     const { clock, customer, id, plan } = story
@@ -138,7 +138,7 @@ describe("a month", () => {
       (sql) => sql`plan_id = ${plan} AND event = 'recognised' AND effective_on = occurred_on`,
     )
     expect(late.map(({ corrects }) => corrects)).toEqual([recognised.at(-1)!.id, recognised.at(-1)!.id, sale!.id])
-    // A balance of a day in the closed month has what was booked in it, and no more.
+    // The balance of a day in the closed month has only the entries booked in it.
     const deferred = async (at: string) => {
       const { document } = await cli("why", accountId(), "deferred_revenue", "--customer", customer, "--at", at)
       return document.environments[0].balance_kobo
@@ -149,7 +149,7 @@ describe("a month", () => {
     expect(await database.run(() => checkLedger())).toMatchObject({ ok: true })
   })
 
-  it("is closed once nobody is posting into it, however many do", async () => {
+  it("is closed when no transaction posts into it, however many do", async () => {
     const id = await account()
     const posted = Promise.all(
       Array.from({ length: 40 }, (_, n) =>
@@ -171,8 +171,8 @@ describe("a month", () => {
     for (const { occurred_on, effective_on } of all) expect(["2025-05-01", occurred_on]).toContain(effective_on)
   })
 
-  it("is refused where it has not begun, or is none", async () => {
-    expect((await cli("close", "--through", "2999-01")).errors).toContain("has not begun yet")
+  it("is refused if it has not started, or does not exist", async () => {
+    expect((await cli("close", "--through", "2999-01")).errors).toContain("has not started yet")
     for (const wrong of ["2025-13", "0000-01", "1969-12"]) expect((await cli("close", "--through", wrong)).code).toBe(2)
     expect((await cli("reopen", "0000-01", "--reason", "x")).code).toBe(2)
     expect((await cli("close")).code).toBe(2)

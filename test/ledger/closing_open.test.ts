@@ -1,4 +1,4 @@
-/** A month is not closed while something in it is open, unless a person accepts that for a reason (decision Q10). */
+/** Tests that a month with open items is closed only if a person accepts them for a reason (decision Q10). */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -28,7 +28,7 @@ const settle = (...rows: ReadonlyArray<string>) => {
   return cli("settle", "--rail", "simulator", "--file", path)
 }
 
-it("names what is open, closes once that is settled, and keeps the reason of a closing over it", async () => {
+it("names open items, closes after they are settled, and stores the reason of a forced closing", async () => {
   const { clock, id } = await subscribe(api, "2025-01-10T00:00:00Z", "pm_test_success")
   await advance(api, clock, "2025-02-11T00:00:00Z")
   const charges = data(await api.get(`/charges?subscription=${id}`)) as ReadonlyArray<{
@@ -41,13 +41,13 @@ it("names what is open, closes once that is settled, and keeps the reason of a c
   const refused = await close("2025-01")
   expect([refused.code, refused.document]).toEqual([1, undefined])
   expect(refused.errors).toBe(
-    `The books have what is open through 2025-01: 10000 kobo of ${january} are in suspense (suspense of ${accountId()}, 2025-01). finance.exceptions lists it. Settle it, or close with --accept REASON.\n`,
+    `The books have open items through 2025-01: 10000 kobo of ${january} are in suspense (suspense of ${accountId()}, 2025-01). finance.exceptions lists them. Settle them, or close with --accept REASON.\n`,
   )
   expect(await closings()).toEqual([])
   await settle(`${january},100,0,100,2025-01-31,P3`)
   expect(await close("2025-01")).toMatchObject({ code: 0, document: { closed_through: "2025-01" } })
 
-  // What is closed already is not looked at again, what comes after is.
+  // Closed months are not checked again. Later ones are.
   expect((await close("2025-01")).code).toBe(0)
   expect((await close("2025-03")).errors).toContain(`20000 kobo of ${february} are in suspense`)
   expect((await close("2025-03", "--accept", " ")).code).toBe(2)
@@ -68,7 +68,7 @@ it("names what is open, closes once that is settled, and keeps the reason of a c
   expect((await close("2025-04")).code).toBe(0)
 })
 
-it("is refused for breaches of no month, and for what rails say in the month, of any account", async () => {
+it("is refused for breaches without a month, and for rails' exceptions in the month, of any account", async () => {
   const { id, clock } = await subscribe(api, "2025-05-01T00:00:00Z", "pm_test_success")
   await advance(api, clock, "2025-05-10T00:00:00Z")
   const [charge] = data(await api.get(`/charges?subscription=${id}`))
@@ -84,7 +84,7 @@ it("is refused for breaches of no month, and for what rails say in the month, of
   await contradict("[]")
 })
 
-it("takes no month that a settlement is read into meanwhile, whichever comes first", async () => {
+it("conflicts with a settlement read into the month at the same time, in either order", async () => {
   const { clock, id } = await subscribe(api, "2025-07-01T00:00:00Z", "pm_test_success")
   await advance(api, clock, "2025-07-02T00:00:00Z")
   const [charge] = data(await api.get(`/charges?subscription=${id}`))
@@ -101,6 +101,6 @@ it("takes no month that a settlement is read into meanwhile, whichever comes fir
         month: string
       }>`SELECT to_char(month, 'YYYY-MM') AS month FROM finance.suspense WHERE reference = ${charge.id}`,
   )
-  // Closed first, the difference is of the next month; read first, it keeps the month from being closed.
+  // Closed first: the difference is in the next month. Read first: it blocks the closing.
   expect(open).toEqual({ month: closed.code === 0 ? "2025-08" : "2025-07" })
 })

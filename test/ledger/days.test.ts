@@ -1,4 +1,4 @@
-/** The days of the wall clock: booked late, twice, by two at once, or after a crash in the middle, the entries are the same. */
+/** Tests days of the wall clock: booked late, twice, by two processes, or after a crash, the entries are the same. */
 import { Deferred, Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { dayOf } from "../../src/base/time.ts"
@@ -43,7 +43,7 @@ const business = async () => {
   return { id, api }
 }
 
-/** Day and kobo of the entries of an account's days. */
+/** The day and kobo of the entries of an account's days. */
 const entries = (account: string) =>
   database.run(
     (sql) => sql<{ day: string; kobo: number }>`
@@ -53,19 +53,19 @@ const entries = (account: string) =>
   )
 
 describe("a day", () => {
-  it("is booked as it would have been, a month late, twice, and by two at once", async () => {
+  it("has the same entries if booked a month late, twice, and by two processes at the same time", async () => {
     const daily = await business()
     for (let day = TODAY; day <= TODAY + 35; day++) expect(await recognise(day)).toEqual([])
     const late = await business()
     await Promise.all([recognise(TODAY + 35), recognise(TODAY + 35), recognise(TODAY + 35)])
     await recognise(TODAY + 35)
-    const told = await entries(daily.id)
-    expect(told.length).toBeGreaterThan(30)
-    expect(await entries(late.id)).toEqual(told)
-    expect(told.reduce((sum, { kobo }) => sum + kobo, 0)).toBe(99_999 + 70_001 + 1_234)
+    const expectedEntries = await entries(daily.id)
+    expect(expectedEntries.length).toBeGreaterThan(30)
+    expect(await entries(late.id)).toEqual(expectedEntries)
+    expect(expectedEntries.reduce((sum, { kobo }) => sum + kobo, 0)).toBe(99_999 + 70_001 + 1_234)
   })
 
-  it("that was closed and not booked, because somebody died in between, is booked by the next", async () => {
+  it("that was closed but not booked, because a process died, is booked by the next", async () => {
     const { id } = await business()
     await database.run((sql) => sql`SELECT close_revenue_days(${id}, false, 'wall', ${formatDay(TODAY + 3)}::date)`)
     expect(await entries(id)).toEqual([])
@@ -73,7 +73,7 @@ describe("a day", () => {
     expect(new Set((await entries(id)).map(({ day }) => day)).size).toBe(4)
   })
 
-  it("that is closed takes nothing more: what begins late is caught up with on the next", async () => {
+  it("that is closed accepts no entries: a late start is caught up on the next", async () => {
     const { id, api } = await open()
     await subscribe(api, { amount: 40_000 })
     await recognise(TODAY + 9)
@@ -86,14 +86,14 @@ describe("a day", () => {
     expect(caughtUp.map(({ kobo }) => kobo)).toContain(70_000)
   })
 
-  it("of a book in which nothing is recognised yet is over in one step, and so is a time without any service", async () => {
+  it("of a book without recognised revenue ends in one step, and so does a time without service", async () => {
     const { id, api } = await open()
     const { clock } = await subscribeOnClock(api, "2025-01-31T09:00:00Z", "pm_test_success")
     const arrivesAt = (at: string) =>
       database.run((sql) =>
         sql.withTransaction(recogniseOnClock({ account_id: id, livemode: false, id: clock }, Date.parse(at))),
       )
-    // The first day's part is due once the day is over; before, all days since 1969 are to be closed.
+    // The first day's part is due after the day. Before that, all days since 1969 are to be closed.
     expect(await arrivesAt("2025-01-31T10:00:00Z")).toBe(false)
     expect(await entries(id)).toEqual([])
     expect(await arrivesAt("2025-02-28T00:00:00Z")).toBe(false)
@@ -102,7 +102,7 @@ describe("a day", () => {
     expect(await entries(id)).toHaveLength(28)
   })
 
-  it("is left open while somebody is writing to its book, and nobody waits for that", async () => {
+  it("stays open while a transaction writes to its book, and the closing does not wait", async () => {
     const { id } = await business()
     const [holding, done] = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
     const writer = database.run((sql) =>

@@ -1,4 +1,4 @@
-/** The demo's books: docs/ledger.md says what they say, and an independent program finds them in order. */
+/** Tests the demo's books: they match docs/ledger.md, and an independent program confirms their order. */
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -22,11 +22,11 @@ beforeAll(async () => {
   written = await ledgerDocument(readFileSync(PATH, "utf8"), of)
 })
 
-it("are what docs/ledger.md shows: npm run docs:ledger writes it anew", () => {
+it("match docs/ledger.md, which npm run docs:ledger writes", () => {
   expect(written).toBe(readFileSync(PATH, "utf8"))
 })
 
-/** Where none can be had, and nobody insists on it, this is left out, as the tests in a browser are without one. */
+/** If hledger is not installed and not required, this is skipped, as are browser tests without a browser. */
 const hledger = findHledger()
 
 it.runIf(hledger !== undefined || isRequired)("pass hledger's checks, and a planted error does not", async () => {

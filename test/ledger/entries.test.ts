@@ -1,4 +1,4 @@
-/** What the database lets nobody write into the books. */
+/** Tests the entries that the database refuses. */
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
@@ -14,7 +14,7 @@ const database = useDatabase()
 const account = () =>
   database.run(() => Effect.map(createAccount({ businessName: "Books" }), ({ account }) => account.id))
 
-/** The name of the constraint that refuses what `program` does. */
+/** The name of the constraint that refuses the write of `program`. */
 const refusal = (program: (sql: SqlClient.SqlClient) => Effect.Effect<unknown, unknown, SqlClient.SqlClient>) =>
   database.run((sql) => constraintOf(program(sql)))
 
@@ -32,7 +32,7 @@ describe("the ledger refuses", () => {
     expect((await database.run(() => checkLedger())).entries).toBe(0)
   })
 
-  it("to be asked for one that does not balance, or for one without lines", async () => {
+  it("a request for an entry that does not balance, or for one without lines", async () => {
     const id = await account()
     const lines = [
       { account: "clearing", detail: null, amountKobo: 500 },
@@ -48,7 +48,7 @@ describe("the ledger refuses", () => {
     expect((await database.run(() => checkLedger())).entries).toBe(0)
   })
 
-  it("an entry of an account that does not exist, and a line of an account that the chart does not have", async () => {
+  it("an entry of an unknown account, and a line of a ledger account outside the chart", async () => {
     const id = await account()
     const entry = (owner: string, ledgerAccount: string) =>
       refusal(
@@ -74,7 +74,7 @@ describe("the ledger refuses", () => {
     ).toBe("ledger_line_currency_ngn")
   })
 
-  it("lines that come later, alone or in balanced pairs", async () => {
+  it("lines added later, single or in balanced pairs", async () => {
     const id = await account()
     await database.write((unit) => postEntries(unit, [bookEntry(id)]))
     const later = (first: number) =>

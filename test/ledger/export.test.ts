@@ -1,4 +1,4 @@
-/** The books for other programs. */
+/** Tests exports of the books for other programs. */
 import { Effect, Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import { dayOf } from "../../src/base/time.ts"
@@ -37,7 +37,7 @@ describe("an export of the books", () => {
     reason: null,
   })
 
-  it("is hledger's journal: accounts by the merchant's name, declared once, payouts and customers as tags", () => {
+  it("is in hledger's format: accounts by the merchant's name, declared once, payouts and customers as tags", () => {
     const { head, body } = FORMATS.hledger.open(
       new Map([
         ["acct_1", "Ada & Sons:  Gym;"],
@@ -71,7 +71,7 @@ describe("an export of the books", () => {
         "",
       ].join("\n"),
     )
-    // Two of one name keep their IDs; whose it is stands with a line where the entry does not say it.
+    // Two accounts with one name keep their IDs. A line has the customer if the entry does not.
     const others = [owed({ account_id: "acct_2", detail: "acct_9" }), owed({ account_id: "acct_3", line_no: 2 })]
     expect(body(others)).toBe(
       [
@@ -87,7 +87,7 @@ describe("an export of the books", () => {
     )
   })
 
-  it("is what accounting packages import: each entry's lines, debits and credits apart, the same date and number", () => {
+  it("is in the format of accounting packages: each entry's lines, with debits and credits apart, and the same date and number", () => {
     const entry = [
       line("le_1", 1, "clearing", "asset", 123_405),
       line("le_1", 2, "deferred_revenue", "liability", -123_405),
@@ -113,7 +113,7 @@ describe("an export of the books", () => {
     ])
   })
 
-  it("is CSV with every line, by the command line, and adds up to the trial balance", async () => {
+  it("is CSV with every line, from the command line, and sums to the trial balance", async () => {
     const id = await account()
     const days = [31, 30, 31].map((day) => ({ day: dayOf(Date.UTC(2025, 0, day)) }))
     await database.write((unit) =>
@@ -128,7 +128,7 @@ describe("an export of the books", () => {
     const { output, code } = await runToEnd("src/cli.ts", ["ledger", "export", "--account", id, "--format", "csv"], env)
     const [names, ...rows] = output.trim().split("\n")
     expect([code, rows.length, names!.split(",")[0]]).toEqual([0, 6, "account_id"])
-    // In the order of their days, whatever that of their posting.
+    // In the order of their days, not of their posting.
     expect(rows.map((row) => row.split(",")[4]!.slice(-2))).toEqual(["30", "30", "31", "31", "31", "31"])
     const amounts = rows.map((row) => Number(row.split(",")[10]))
     expect(amounts.filter((kobo) => kobo > 0).reduce((a, b) => a + b)).toBe(1500)
@@ -140,9 +140,9 @@ describe("an export of the books", () => {
       ["2025-01", "2025-02"].map((name) => runToEnd("src/cli.ts", [...month, name], env)),
     )
     expect([january!.output.trim().split("\n").length, february!.output.trim().split("\n").length]).toEqual([7, 1])
-    const everybody = await runToEnd("src/cli.ts", ["ledger", "export", "--format", "sage"], env)
-    expect([everybody.code, everybody.output]).toEqual([2, ""])
-    expect(everybody.errors).toContain("--account")
+    const allAccounts = await runToEnd("src/cli.ts", ["ledger", "export", "--format", "sage"], env)
+    expect([allAccounts.code, allAccounts.output]).toEqual([2, ""])
+    expect(allAccounts.errors).toContain("--account")
     const wrong = await runToEnd("src/cli.ts", ["ledger", "export", "--format", "xml"], env)
     expect([wrong.code, wrong.output]).toEqual([2, ""])
   })

@@ -1,4 +1,4 @@
-/** What finance reads: the role, and views that agree with each other and with the API. */
+/** Tests finance's access: the role, and views that agree with each other and with the API. */
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
@@ -11,7 +11,7 @@ import { useWhole } from "../support/whole.ts"
 const { api, database, server, accountId } = useInstance()
 useWhole(database)
 
-/** As a person of finance, who looks at one account or at all of them (null). */
+/** Runs as a finance user, for one account or for all of them (null). */
 const reading = <A, E>(
   account: string | null,
   program: (sql: SqlClient.SqlClient) => Effect.Effect<A, E, SqlClient.SqlClient>,
@@ -64,7 +64,7 @@ describe("the role finance_reader", () => {
     }
   })
 
-  it("sees one account's rows where it names one", async () => {
+  it("sees only the account that it names", async () => {
     const { clock } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
     await advance(api, clock, "2025-01-10T00:00:00Z")
     const accounts = (named: string | null) =>
@@ -75,7 +75,7 @@ describe("the role finance_reader", () => {
   })
 })
 
-/** A year of an account's: plans, failures, pauses, changes. */
+/** A year of an account: plans, failures, pauses, changes. */
 const year = async () => {
   const clock = await createClock(api, "2025-01-05T00:00:00Z")
   const gold = await createPlan(api, {
@@ -212,7 +212,7 @@ describe("the views", () => {
     expect(invariants.filter(({ breaches }) => breaches !== 0)).toEqual([])
   })
 
-  it("age what is owed by the customer's own clock", async () => {
+  it("age debts by the customer's own clock", async () => {
     const { clock, id, customer } = await subscribe(
       api,
       "2025-01-01T00:00:00Z",
@@ -234,7 +234,7 @@ describe("the views", () => {
     expect(await ages("2025-06-10")).toEqual([{ days_overdue: 129, bucket: "90+", amount_kobo: 500_000 }])
   })
 
-  it("leave no month of deferred revenue out, however far apart a sandbox's clocks are, and pass over the years in which nothing is", async () => {
+  it("include each month of deferred revenue, however far apart a sandbox's clocks are, and skip empty years", async () => {
     const { account, keys } = await database.run(() => createAccount({ businessName: "Far" }))
     const far = createApi(server().origin, keys.sk_test)
     for (const year of ["1970", "8990"]) await subscribe(far, `${year}-02-01T00:00:00Z`, "pm_test_success")
@@ -261,7 +261,7 @@ describe("the views", () => {
     expect(last).toMatchObject({ month: "8990-02", opening_kobo: 500_000, closing_kobo: 1_000_000 })
     const between = { opening_kobo: 500_000, billed_kobo: 0, closing_kobo: 500_000, closing_naira: "5000.00" }
     for (const { month, ...one } of deferred.slice(1, -1)) expect(one, month).toEqual(between)
-    // In live nothing lies ahead of today but what is booked there.
+    // In live, no entry is later than today.
     const [live] = await reading(
       account.id,
       (sql) => sql<{ rows: number }>`SELECT count(*) AS rows FROM finance.deferred_revenue WHERE livemode`,
@@ -269,7 +269,7 @@ describe("the views", () => {
     expect(live!.rows).toBeLessThan(100 * 12)
   })
 
-  it("list what breaks a rule", async () => {
+  it("list breaches of the rules", async () => {
     const found = await database.run((sql) =>
       sql
         .withTransaction(

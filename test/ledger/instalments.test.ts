@@ -1,4 +1,4 @@
-/** Whatever happens to an instalment plan, in whatever order: its books balance, and nothing is lost, to the kobo. Pure. */
+/** Tests that an instalment plan's books balance to the kobo after any events in any order. Pure. */
 import fc from "fast-check"
 import { expect, it } from "vitest"
 import { stateName } from "../../machines/decide.ts"
@@ -10,7 +10,7 @@ import { EXAMPLES, inputs, moves, start, step } from "../support/instalmentModel
 
 const VAT_BPS = 750
 
-it("holds every deposit until it is delivered or owed back, and takes VAT of what is sold", () => {
+it("keeps each deposit until delivery or return, and takes VAT on sales", () => {
   const met = new Set<string>()
   fc.assert(
     fc.property(inputs, fc.array(moves, { minLength: 5, maxLength: 50, size: "max" }), (input, steps) => {

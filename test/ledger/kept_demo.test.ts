@@ -1,4 +1,4 @@
-/** `npm run demo -- --keep`: what docs/ledger.md asks can be asked of the installation afterwards. */
+/** Tests `npm run demo -- --keep`: the queries of docs/ledger.md work on the installation afterwards. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -11,7 +11,7 @@ const database = useDatabase()
 const folder = mkdtempSync(join(tmpdir(), "recurring-billing-keep-"))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-it("leaves the merchant and its books, and says how to ask", async () => {
+it("leaves the merchant and its books, and shows the commands for queries", async () => {
   const env = { DATABASE_URL: Redacted.value(database.url()), DATA_DIR: folder }
   const { code, output } = await runToEnd("scripts/demo.ts", ["--keep"], env)
   expect(code).toBe(0)
@@ -37,7 +37,7 @@ it("leaves the merchant and its books, and says how to ask", async () => {
   ])
 })
 
-it("is refused where NODE_ENV is production", async () => {
+it("is refused if NODE_ENV is production", async () => {
   const env = {
     DATABASE_URL: Redacted.value(database.url()),
     DATA_DIR: folder,

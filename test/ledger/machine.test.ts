@@ -1,4 +1,4 @@
-/** Whatever happens to a subscription, in whatever order: its books balance, and nothing is lost, to the kobo. Pure. */
+/** Tests that a subscription's books balance to the kobo after any events in any order. Pure. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { BillingCycle } from "../../machines/calendar.ts"
@@ -38,13 +38,13 @@ class World {
   row: SubscriptionRow
   decision: Decision<typeof subscriptionMachine>
   readonly timers = new Map<string, { readonly event: string; readonly dueAt: number }>()
-  /** What the rail has to decide on. */
+  /** The attempts that the rail has not decided. */
   open: Bill | null = null
   takenKobo = 0
   readonly balances = new Map<string, number>()
   readonly keys = new Set<string>()
   readonly schedules = new Map<string, Schedule>()
-  /** What the days have recognised that are over. */
+  /** The recognised revenue of the days that are over. */
   recognisedKobo = 0
   recognisedTo = dayOf(START)
 
@@ -70,7 +70,7 @@ class World {
     return this.decision.snapshot.context
   }
 
-  /** The newest schedule, as the database gives it. */
+  /** The newest schedule, as the database returns it. */
   get #newest(): Schedule | undefined {
     return [...this.schedules.values()].at(-1)
   }
@@ -120,13 +120,13 @@ class World {
         this.schedules.set(key, change.schedule)
         continue
       }
-      const { posted_day, ...begun } = change.schedule
-      const from_day = Math.max(begun.start_day, posted_day, this.recognisedTo)
+      const { posted_day, ...started } = change.schedule
+      const from_day = Math.max(started.start_day, posted_day, this.recognisedTo)
       const until_day =
-        begun.end_day === null || begun.state === "stopped" ? from_day : Math.max(begun.end_day, from_day + 1)
+        started.end_day === null || started.state === "stopped" ? from_day : Math.max(started.end_day, from_day + 1)
       expect(this.schedules.has(key), key).toBe(false)
-      expect(begun.amount_kobo).toBeGreaterThan(0)
-      this.schedules.set(key, { ...begun, from_day, until_day, adjusted_kobo: 0, moved_kobo: 0 })
+      expect(started.amount_kobo).toBeGreaterThan(0)
+      this.schedules.set(key, { ...started, from_day, until_day, adjusted_kobo: 0, moved_kobo: 0 })
     }
     for (const name of decision.cancel) this.timers.delete(name)
     for (const { name, event, dueAt } of decision.set) this.timers.set(name, { event, dueAt })
@@ -144,7 +144,7 @@ class World {
     if (this.decision.changed) this.#apply(full, this.row, settled)
   }
 
-  /** The rail says what became of the attempt. */
+  /** The rail reports the attempt's result. */
   answer(succeeds: boolean): void {
     const bill = this.open
     if (bill === null) return
@@ -158,7 +158,7 @@ class World {
     this.send(succeeds ? { type: "charge.succeeded" } : { type: "charge.failed", retryable: true, policy }, bill)
   }
 
-  /** Time passes, timer by timer; what is open at the rail meanwhile stays so. */
+  /** Time passes, timer by timer. Open attempts at the rail stay open. */
   pass(ms: number, order: ReadonlyArray<string>): void {
     const target = this.now + ms
     for (;;) {
@@ -197,11 +197,11 @@ class World {
       expect(restOf(one, this.recognisedTo)).toBeGreaterThanOrEqual(0)
       if (one.state === "ended") expect(restOf(one, Number.MAX_SAFE_INTEGER)).toBe(0)
     }
-    // What is served is recognised.
+    // Served days are recognised.
     if (this.row.state === "active.current")
       for (const one of this.schedules.values())
         expect(one.state === "stopped" && restOf(one, this.recognisedTo) > 0).toBe(false)
-    // Once it is over and its days are, nothing is left to serve.
+    // After it has ended and its days are booked, nothing is left to serve.
     if (this.row.status === "cancelled") {
       const last = Math.max(0, ...[...this.schedules.values()].map(({ until_day }) => until_day))
       expect([...this.schedules.values()].reduce((sum, one) => sum + restOf(one, last), 0)).toBe(0)
@@ -286,8 +286,8 @@ const terms: fc.Arbitrary<Terms> = fc.record({
   maxAttempts: fc.constantFrom(0, 1, 2),
 })
 
-describe("a subscription's books, whatever happens", () => {
-  it("balance; the rail has what it took, customers owe what the API says, and what is deferred is what is left to serve", () => {
+describe("a subscription's books, after any events", () => {
+  it("balance; the rail has the taken money, customers owe the API's amount, and deferred revenue is the unserved part", () => {
     const met = { cancelled: 0, written: 0, paused: 0, carried: 0, moved: 0, delivered: 0, waived: 0, refunds: 0 }
     fc.assert(
       fc.property(terms, fc.array(move, { minLength: 10, maxLength: 50, size: "max" }), (given, moves) => {
@@ -312,7 +312,7 @@ describe("a subscription's books, whatever happens", () => {
       }),
       { numRuns: 1000 },
     )
-    // Each was met, or the property says nothing of it.
-    for (const [what, times] of Object.entries(met)) expect(times, what).toBeGreaterThan(0)
+    // Each case occurred, otherwise the property proves nothing about it.
+    for (const [situation, times] of Object.entries(met)) expect(times, situation).toBeGreaterThan(0)
   })
 })

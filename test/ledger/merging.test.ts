@@ -1,4 +1,4 @@
-/** Books of several cells as one journal, in the order of their days. */
+/** Tests merging the books of several cells into one journal, in the order of their days. */
 import { Effect, Stream } from "effect"
 import { expect, it } from "vitest"
 import { merged } from "../../src/cli/merging.ts"
@@ -16,7 +16,7 @@ const merge = (...sources: ReadonlyArray<ReadonlyArray<ReadonlyArray<string>>>) 
     ),
   )
 
-it("keeps the order of each, and what stands together of one day", async () => {
+it("keeps each source's order, and keeps entries of one day together", async () => {
   const one = [["a1", "a2", "b1"], [], ["d1", "d2"]]
   const other = [["a3", "c1"], ["c2", "d3"], ["e1"]]
   expect(await merge(one, other)).toEqual(["a1", "a2", "a3", "b1", "c1", "c2", "d3", "d1", "d2", "e1"])
@@ -24,7 +24,7 @@ it("keeps the order of each, and what stands together of one day", async () => {
   expect(await merge([], [])).toEqual([])
 })
 
-it("fails as a source does", async () => {
+it("fails if a source fails", async () => {
   const failing = Stream.concat(Stream.make(["a"]), Stream.fail("broken"))
   const all = merged([failing, Stream.make(["b"])], (item) => item)
   expect(await Effect.runPromise(Effect.flip(Stream.runCollect(all)))).toBe("broken")

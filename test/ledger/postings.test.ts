@@ -1,4 +1,4 @@
-/** The posting rules, and the schedules by which what they defer is recognised. */
+/** Tests the posting rules, and the schedules that recognise deferred amounts. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { Line } from "../../machines/billing.ts"
@@ -22,7 +22,7 @@ const SPLIT = { netKobo: 1000, vatKobo: 75 }
 const MONEY = { amountKobo: 1075, rail: "paystack", customerId: "cus_1" }
 const INVOICE = { amountKobo: 1075, merchant: "acct_1", vatKobo: 75 }
 const DEPOSIT = { ...MONEY, planId: "SB-1" }
-/** Each rule with facts of its own. */
+/** Each rule with its own facts. */
 const EXAMPLES: { readonly [E in EntryEvent]: ReturnType<typeof linesOf<E>> } = {
   paid: linesOf("paid", SALE),
   owed: linesOf("owed", SALE),
@@ -56,7 +56,7 @@ const EXAMPLES: { readonly [E in EntryEvent]: ReturnType<typeof linesOf<E>> } = 
 }
 
 describe("postings", () => {
-  it("are what the rules say", () => {
+  it("match the rules", () => {
     expect(shown(EXAMPLES.paid)).toEqual([
       ["clearing", 5300],
       ["deferred_revenue", -5000],
@@ -90,7 +90,7 @@ describe("postings", () => {
     ])
   })
 
-  it("balance, one and all", () => {
+  it("balance, all of them", () => {
     expect(Object.keys(EXAMPLES)).toEqual(Object.keys(POSTINGS))
     for (const [event, lines] of Object.entries(EXAMPLES)) {
       expect(lines.length, event).toBeGreaterThanOrEqual(2)
@@ -101,7 +101,7 @@ describe("postings", () => {
     }
   })
 
-  it("split VAT from every sale, to the kobo", () => {
+  it("split VAT from each sale, to the kobo", () => {
     const amount = fc.integer({ min: 0, max: MAX_AMOUNT_KOBO })
     const type = fc.constantFrom<Line["type"]>("plan", "proration", "overage", "one_off")
     const line = fc.record({ type, amount }).map(
@@ -174,7 +174,7 @@ describe("a schedule", () => {
       return recognisedBefore(schedule, day + 1) - recognisedBefore(schedule, day)
     })
 
-  it("recognises all of it, the last day what is left, and no day much more than another", () => {
+  it("recognises the whole amount: the last day gets the rest, and all days are nearly equal", () => {
     fc.assert(
       fc.property(days, (given) => {
         const schedule = scheduleOf(given)
@@ -189,7 +189,7 @@ describe("a schedule", () => {
     )
   })
 
-  it("that ends early leaves exactly what was not recognised, whenever that is", () => {
+  it("that ends early leaves exactly the unrecognised rest, at any time", () => {
     fc.assert(
       fc.property(
         days,
@@ -213,7 +213,7 @@ describe("a schedule", () => {
     )
   })
 
-  it("floors what has accumulated", () => {
+  it("rounds the accumulated amount down", () => {
     const course = { amount_kobo: 100, start_day: 10, end_day: 13 }
     expect([9, 10, 11, 12, 13].map((day) => recognisedKobo(course, day))).toEqual([0, 33, 66, 100, 100])
     expect(recognisedKobo({ ...course, end_day: null }, 12)).toBe(0)

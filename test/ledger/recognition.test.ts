@@ -1,4 +1,4 @@
-/** Revenue is recognised as it is served: day by day, and what is left when service ends. */
+/** Tests that revenue is recognised as it is served: day by day, and the rest when service ends. */
 import { describe, expect, it } from "vitest"
 import { useInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, subscribe } from "../support/story.ts"
@@ -7,7 +7,7 @@ import { useWhole } from "../support/whole.ts"
 const { api, database } = useInstance()
 useWhole(database)
 
-/** Day, event, and what each ledger account moved, of a subscription's entries and its plan's. */
+/** The day, event, and movement of each ledger account, for a subscription's and its plan's entries. */
 const journal = (plan: string, except: ReadonlyArray<string> = []) =>
   database.run(
     (sql) => sql<{ entry: string }>`
@@ -19,7 +19,7 @@ const journal = (plan: string, except: ReadonlyArray<string> = []) =>
 const entries = async (plan: string, except: ReadonlyArray<string> = []) =>
   (await journal(plan, except)).map(({ entry }) => entry)
 
-/** Balances of a plan's entries by ledger account, those at zero left out. */
+/** Non-zero balances of a plan's entries by ledger account. */
 const balances = async (plan: string) => {
   const rows = await database.run(
     (sql) => sql<{ ledger_account: string; kobo: number }>`
@@ -35,8 +35,8 @@ const recognised = async (plan: string) => {
   return all.filter(({ entry }) => entry.includes(" recognised ")).map(({ entry }) => entry)
 }
 
-describe("a period that is paid", () => {
-  it("is recognised day by day once each day is over, the last clears, and the next begins", async () => {
+describe("a paid period", () => {
+  it("is recognised day by day after each day; the last day clears it, and the next period starts", async () => {
     const { clock, plan } = await subscribe(api, "2025-01-31T09:00:00Z", "pm_test_success", { amount: 100_000 })
     await advance(api, clock, "2025-01-31T23:59:59Z")
     expect(await balances(plan)).toEqual({ clearing: 100_000, deferred_revenue: -100_000 })
@@ -57,8 +57,8 @@ describe("a period that is paid", () => {
     })
   })
 
-  it("comes to the same entries in one advance as in many, over a year and two plans", async () => {
-    const tell = async (steps: ReadonlyArray<string>) => {
+  it("has the same entries in one advance as in many, over a year and two plans", async () => {
+    const entriesAfter = async (steps: ReadonlyArray<string>) => {
       const clock = await createClock(api, "2024-12-31T22:30:00Z")
       const plans = [
         await createPlan(api, { amount: 99_999 }),
@@ -75,10 +75,10 @@ describe("a period that is paid", () => {
     const steps = Array.from({ length: 25 }, (_, n) =>
       new Date(Date.UTC(2025, 0, 1) + n * 14.6 * 86_400_000).toISOString(),
     )
-    expect(await tell(steps)).toEqual(await tell([steps.at(-1)!]))
+    expect(await entriesAfter(steps)).toEqual(await entriesAfter([steps.at(-1)!]))
   })
 
-  it("is one entry for each plan and day, whoever is subscribed", async () => {
+  it("has one entry for each plan and day, for all subscribers", async () => {
     const clock = await createClock(api, "2025-03-01T00:00:00Z")
     const plan = await createPlan(api, { amount: 31_000 })
     for (let n = 0; n < 5; n++) {
@@ -91,13 +91,13 @@ describe("a period that is paid", () => {
     )
   })
 
-  it("whose money comes late is caught up with on the day of the posting", async () => {
+  it("with a late payment is caught up on the day of the posting", async () => {
     const { clock, plan } = await subscribe(api, "2025-01-01T20:00:00Z", "pm_test_bank_account", {
       amount: 70_000,
       billing_cycle: "weekly",
     })
     await advance(api, clock, "2025-01-05T06:00:00Z")
-    // The bank takes an hour: what is due at 20:00 is still paid on the same day.
+    // The bank takes an hour: a charge due at 20:00 is paid on the same day.
     expect((await recognised(plan))[0]).toBe(
       "2025-01-01 recognised deferred_revenue 10000, subscription_revenue -10000",
     )
@@ -105,7 +105,7 @@ describe("a period that is paid", () => {
 })
 
 describe("service that ends early", () => {
-  it("by cancelling: the rest is kept, at once", async () => {
+  it("by cancelling: the rest is kept, immediately", async () => {
     const { clock, id, plan } = await subscribe(api, "2025-04-01T12:00:00Z", "pm_test_success", { amount: 30_000 })
     await advance(api, clock, "2025-04-11T13:00:00Z")
     data(await api.post(`/subscriptions/${id}/cancel`))
@@ -125,12 +125,12 @@ describe("service that ends early", () => {
     expect((await entries(plan)).filter((entry) => entry.includes("service_ended"))).toEqual([])
   })
 
-  it("by a pause with credit: only what was served; the credit is served after it", async () => {
+  it("by a pause with credit: only the served part; the credit is served after it", async () => {
     const terms = { amount: 30_000, pause_enabled: true, pro_rate: true }
     const { clock, id, plan } = await subscribe(api, "2025-04-01T12:00:00Z", "pm_test_success", terms)
     await advance(api, clock, "2025-04-11T00:00:00Z")
     data(await api.post(`/subscriptions/${id}/pause`))
-    // Nine days and a half; the days had ten.
+    // Nine and a half days. The days had ten.
     expect((await entries(plan)).at(-1)).toBe(
       "2025-04-11 service_paused deferred_revenue -500, subscription_revenue 500",
     )
@@ -142,7 +142,7 @@ describe("service that ends early", () => {
     expect(await balances(plan)).toMatchObject({ subscription_revenue: -39_500, deferred_revenue: -30_000 })
   })
 
-  it("by a pause without credit: the period that is paid for runs out; what is left when it resumes is kept", async () => {
+  it("by a pause without credit: the paid period runs out; the rest at resumption is kept", async () => {
     const terms = { amount: 30_000, pause_enabled: true }
     const { clock, id, plan } = await subscribe(api, "2025-04-01T00:00:00Z", "pm_test_success", {
       ...terms,
@@ -183,10 +183,10 @@ describe("service that ends early", () => {
   })
 })
 
-describe("a bill that is owed", () => {
+describe("an unpaid bill", () => {
   const FAILING = "pm_test_success_then_insufficient_funds"
 
-  it("is recognised while it is served; written off, that is bad debt and the rest is no sale", async () => {
+  it("is recognised while it is served; written off, that part is bad debt and the rest is no sale", async () => {
     const retry_logic = { enabled: false, escalation_on_failure: "restrict_access", cancel_after_days_unpaid: 14 }
     const { clock, plan } = await subscribe(api, "2025-03-01T00:00:00Z", FAILING, { amount: 31_000, retry_logic })
     await advance(api, clock, "2025-04-08T00:00:00Z")
@@ -201,7 +201,7 @@ describe("a bill that is owed", () => {
     expect(await balances(plan)).toEqual({ clearing: 31_000, bad_debt: 14_466, subscription_revenue: -45_466 })
   })
 
-  it("is not recognised while escalation pauses the service; paid late, what is left is served from then on", async () => {
+  it("is not recognised while escalation pauses the service; paid late, the rest is served from then on", async () => {
     const retry_logic = { enabled: false, escalation_on_failure: "pause_service", cancel_after_days_unpaid: null }
     const { clock, id, plan } = await subscribe(api, "2025-03-01T00:00:00Z", FAILING, { amount: 31_000, retry_logic })
     await advance(api, clock, "2025-04-20T00:00:00Z")
@@ -224,7 +224,7 @@ describe("a bill that is owed", () => {
     expect(await balances(plan)).toMatchObject({ subscription_revenue: -62_000 })
   })
 
-  it("is recognised on where it is paid within its period", async () => {
+  it("continues to be recognised if it is paid within its period", async () => {
     const retry_logic = { enabled: true, max_attempts: 1, retry_intervals_days: [3] }
     const { clock, plan } = await subscribe(api, "2025-04-01T00:00:00Z", "pm_test_succeeds_on_attempt_2", {
       amount: 30_000,
@@ -236,7 +236,7 @@ describe("a bill that is owed", () => {
   })
 })
 
-it("a clock's books go with it", async () => {
+it("a clock's books are deleted with it", async () => {
   const { clock, plan } = await subscribe(api, "2025-04-01T00:00:00Z", "pm_test_success")
   await advance(api, clock, "2025-05-12T00:00:00Z")
   expect(await balances(plan)).toMatchObject({ clearing: 1_000_000 })

@@ -1,4 +1,4 @@
-/** Files of what rails paid out: read, matched by reference, booked once. */
+/** Tests rails' settlement files: they are read, matched by reference, and booked once. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -31,7 +31,7 @@ const read = async (rail: RailName, text: string): Promise<ReadonlyArray<Settled
 }
 
 describe("a rail's file", () => {
-  it("is read by its columns' names, as Paystack exports them", async () => {
+  it("is read by its column names, as Paystack exports them", async () => {
     const text = [
       "\uFEFFTransaction Date,Reference,Customer Email,Amount Paid (NGN),Paystack Fees,Amount Due to Merchant,Settlement Date,Currency,Status",
       '"Jan 31, 2026 10:15",chg-01abc,a@b.example,"5,000.00",175.00,"4,825.00",2026-02-01,NGN,success',
@@ -63,7 +63,7 @@ describe("a rail's file", () => {
     ])
   })
 
-  it("has its rows counted as a spreadsheet counts them, with empty ones", async () => {
+  it("has its rows counted as a spreadsheet counts them, including empty ones", async () => {
     const text = 'Reference,Amount,Fees,Settlement ID\n\nchg-1,1,0,"a\nb"\n\n\nchg-2,1,0,\n'
     expect((await read("paystack", text)).map(({ reference, row }) => [reference, row])).toEqual([
       ["chg_1", 3],
@@ -71,7 +71,7 @@ describe("a rail's file", () => {
     ])
   })
 
-  it("is read as Flutterwave has it, with all that it keeps; of three amounts two will do", async () => {
+  it("is read in Flutterwave's format, with all deductions; two of three amounts are enough", async () => {
     const text =
       "tx_ref,charged_amount,app_fee,stampduty_charge,settlement_date,settlement_id\nchg_1,1000,14,50,2026-02-02,RV3\n"
     expect(await read("flutterwave", text)).toEqual([
@@ -92,34 +92,34 @@ describe("a rail's file", () => {
     ["", "--file has no column with the reference"],
     ["Amount,Fees\n1,2\n", "--file has no column with the reference: one of reference"],
     ["Reference,Amount\na,1\n", "--file needs two of the columns"],
-    ["Reference,Amount,Amount (NGN),Fees\na,1,2,0\n", "--file has two columns that read amount"],
-    ["Reference,Amount,Fees\nchg-1,free,1\n", "Row 2 of --file: amount is no amount in naira: free."],
+    ["Reference,Amount,Amount (NGN),Fees\na,1,2,0\n", "--file has two columns for amount"],
+    ["Reference,Amount,Fees\nchg-1,free,1\n", "Row 2 of --file: amount is not an amount in naira: free."],
     [
       "Reference,Amount,Fees,Settlement Date\nchg-1,1,1,soon\n",
-      "Row 2 of --file: settlementdate is no day such as 2026-01-31: soon.",
+      "Row 2 of --file: settlementdate is not a day such as 2026-01-31: soon.",
     ],
-    ['Reference,Amount,Fees\nchg-1,"1,1\n', "--file is no CSV"],
-    ["Reference,Amount,Fees\nchg\u0000-1,1,1\n", "Row 2 of --file: reference is no reference."],
-    ["Reference,Amount,Fees,Settlement Date\nchg-1,1,1,9999-01-01\n", "Row 2 of --file: settlementdate is no day"],
-  ])("that cannot be read says what to mend: %j", async (text, message) => {
+    ['Reference,Amount,Fees\nchg-1,"1,1\n', "--file is not a CSV file"],
+    ["Reference,Amount,Fees\nchg\u0000-1,1,1\n", "Row 2 of --file: reference is not a reference."],
+    ["Reference,Amount,Fees,Settlement Date\nchg-1,1,1,9999-01-01\n", "Row 2 of --file: settlementdate is not a day"],
+  ])("that cannot be read gets an error with the fix: %j", async (text, message) => {
     const failure = await read("paystack", text).catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(BadFile)
     expect((failure as BadFile).message).toContain(message)
   })
 
   it.each([
-    ["tx_ref,amount,app_fee,vat,vat\nchg_a,1000,14,1,1\n", "--file has two columns that read vat"],
-    ["tx_ref,amount,app_fee,vat\nchg_a,1000,14,1.055\n", "Row 2 of --file: vat is no amount in naira: 1.055."],
+    ["tx_ref,amount,app_fee,vat,vat\nchg_a,1000,14,1,1\n", "--file has two columns for vat"],
+    ["tx_ref,amount,app_fee,vat\nchg_a,1000,14,1.055\n", "Row 2 of --file: vat is not an amount in naira: 1.055."],
     [
       "tx_ref,amount,app_fee,stampduty_charge\nchg_a,1000,14,N/A\n",
-      "Row 2 of --file: stampdutycharge is no amount in naira: N/A.",
+      "Row 2 of --file: stampdutycharge is not an amount in naira: N/A.",
     ],
-  ])("of Flutterwave is refused where a further fee cannot be read: %j", async (text, message) => {
+  ])("of Flutterwave is refused if a further fee cannot be read: %j", async (text, message) => {
     const failure = await read("flutterwave", text).catch((error: unknown) => error)
     expect((failure as BadFile).message).toContain(message)
   })
 
-  it("has amounts in naira and days in many spellings", () => {
+  it("may have amounts in naira and days in many spellings", () => {
     const amounts = [
       "1",
       "1.5",
@@ -217,7 +217,7 @@ const balances = (account: string) =>
   )
 
 describe("cli ledger settle", () => {
-  it("books fees and payouts once, and lists what does not match on either side", async () => {
+  it("books fees and payouts once, and lists mismatches on either side", async () => {
     const account = await paid("paystack", { chg_a1: 500_000, chg_a2: 10_000, chg_a3: 7_000, chg_a4: 4_000 })
     const elsewhere = await paid("flutterwave", { chg_f1: 1_000 })
     const file = fileOf(
@@ -254,7 +254,7 @@ describe("cli ledger settle", () => {
       clearing: 7_000,
       one_off_revenue: -521_000,
       rail_fees: 17_750,
-      // What the rail paid out beyond what the books have of it.
+      // The rail's payout beyond the amount in the books.
       suspense: -500,
     }
     expect(await balances(account)).toEqual(booked)
@@ -284,7 +284,7 @@ describe("cli ledger settle", () => {
     expect(suspense).toEqual([{ kind: "suspense", about: "chg_a4" }])
   })
 
-  it("takes a payment that a file has twice once, and what went back, whenever the rail deducts it", async () => {
+  it("counts a duplicate payment in a file once, and a returned payment whenever the rail deducts it", async () => {
     const account = await paid("paystack", { chg_d1: 500_000, chg_d2: 5_000, chg_d3: 300_000 })
     const refund = (chargeId: string, kobo: number) =>
       bookEntry(account, {
@@ -312,7 +312,7 @@ describe("cli ledger settle", () => {
     const { document } = await cli("settle", "--rail", "paystack", "--file", first)
     expect(document).toMatchObject({ matched: 3, booked: 3, fees: 12_075, payouts: 787_925 })
     expect(document.unmatched).toMatchObject([{ reference: "chg_d1", reason: "duplicate", row: 3 }])
-    // It went back after it was paid out.
+    // It was returned after it was paid out.
     await database.write((unit) => postEntries(unit, [refund("chg_d3", 300_000)]))
     const again = await cli("settle", "--rail", "paystack", "--file", first)
     expect([again.code, again.document.booked]).toEqual([0, 0])
@@ -335,7 +335,7 @@ describe("cli ledger settle", () => {
     })
   })
 
-  it("books no payout that is dated long before its payment", async () => {
+  it("books no payout dated long before its payment", async () => {
     const account = await paid("paystack", { chg_y1: 500_000 })
     const file = fileOf("Reference,Amount,Fees,Settlement Date\nchg_y1,5000,75,1970-01-01")
     const { document } = await cli("settle", "--rail", "paystack", "--file", file)
@@ -344,7 +344,7 @@ describe("cli ledger settle", () => {
     expect(await balances(account)).toMatchObject({ clearing: 500_000 })
   })
 
-  it("lists nothing of what was paid after the file, though later files have paid it out", async () => {
+  it("lists no payment made after the file, though later files have paid it out", async () => {
     const account = await paid("paystack", { chg_e1: 500_000 })
     const [earlier, later] = ["2026-02-01", "2026-03-11"].map((day, n) =>
       fileOf(`Reference,Amount,Fees,Settlement Date,Settlement ID\nchg_e${n + 1},5000,75,${day},P${n}`),
@@ -359,7 +359,7 @@ describe("cli ledger settle", () => {
     expect(await settle(earlier)).toMatchObject({ booked: 0, unmatched: [] })
   })
 
-  it("says where a payout is not the amount less the fee, and what an earlier file has booked otherwise", async () => {
+  it("reports a payout that is not the amount less the fee, and one that an earlier file booked differently", async () => {
     const account = await paid("paystack", { chg_g1: 500_000, chg_g2: 10_000 })
     const names = "Reference,Transaction Date,Amount,Fees,Amount Due,Settlement Date,Settlement ID"
     const settle = async (...rows: ReadonlyArray<string>) =>
@@ -383,7 +383,7 @@ describe("cli ledger settle", () => {
       })
     const books = { bank: 499_900, one_off_revenue: -510_000, rail_fees: 7_600, suspense: 2_500 }
     expect(await balances(account)).toEqual(books)
-    // A later file that says otherwise books nothing, and counts as nothing.
+    // A later file with other values books nothing, and counts as nothing.
     expect(await settle("chg-g1,2026-01-31,5000,75,4925,2026-02-02,P2", other)).toEqual({
       matched: 1,
       fees: 100,
@@ -394,7 +394,7 @@ describe("cli ledger settle", () => {
     expect(await balances(account)).toEqual(books)
   })
 
-  it("leaves a payment open that a file announces or lists with nothing, until one has paid it out", async () => {
+  it("leaves a payment open that a file announces or lists with zero, until a file has paid it out", async () => {
     const account = await paid("paystack", { chg_h1: 500_000, chg_h2: 10_000 })
     const names = "Reference,Amount,Fees,Amount Due,Settlement Date"
     const settle = async (...rows: ReadonlyArray<string>) =>
@@ -412,13 +412,13 @@ describe("cli ledger settle", () => {
       unmatched: [],
     })
     expect(await balances(account)).toEqual({ bank: 502_400, one_off_revenue: -510_000, rail_fees: 7_600 })
-    // What is booked stands, whatever a later file says.
+    // A booked payout stays, whatever a later file says.
     expect((await settle(`chg-h1,5000,75,4925,${ahead}`, "chg-h2,0,0,0,2026-02-04")).unmatched).toMatchObject([
       { reference: "chg_h2", reason: "booked_otherwise", amount_kobo: 0 },
     ])
   })
 
-  it("shows in its view what paid out nothing but a fee, on the day of the bank's statement", async () => {
+  it("shows in its view payouts of only a fee, on the day of the bank's statement", async () => {
     const account = await paid("paystack", { chg_i1: 500 })
     const file = fileOf("Reference,Amount,Fees,Settlement Date\nchg_i1,5,5,2026-02-01")
     expect((await cli("settle", "--rail", "paystack", "--file", file)).document).toMatchObject({ booked: 1 })
@@ -430,7 +430,7 @@ describe("cli ledger settle", () => {
     ).toEqual([{ settled_on: "2026-02-01", rail: "paystack", amount_kobo: 500, fee_kobo: 500, paid_out_kobo: 0 }])
   })
 
-  it("goes on after a crash in the middle, and books nothing twice", async () => {
+  it("continues after a crash in the middle, and books nothing twice", async () => {
     const count = 2_300
     const references = Array.from({ length: count }, (_, n) => `chg_c${String(n).padStart(5, "0")}`)
     const account = await paid("flutterwave", Object.fromEntries(references.map((reference) => [reference, 10_000])))
@@ -440,8 +440,8 @@ describe("cli ledger settle", () => {
     )
     const crashed = await cli("settle", "--rail", "flutterwave", "--file", broken)
     expect([crashed.code, crashed.document]).toEqual([1, undefined])
-    expect(crashed.errors).toContain("Row 1202 of --file: amount is no amount in naira: much.")
-    // What was booked before stays.
+    expect(crashed.errors).toContain("Row 1202 of --file: amount is not an amount in naira: much.")
+    // Earlier entries stay.
     expect((await balances(account)).rail_fees).toBe(140 * 1_200)
     const whole = fileOf(["tx_ref,amount,app_fee,settlement_date", ...rows].join("\n"))
     const [one, other] = await Promise.all([

@@ -1,4 +1,4 @@
-/** Suspense ends: by a later payout of what was missing, or explained by a person, once (decision Q9). */
+/** Tests the end of suspense: by a later payout of the missing amount, or one person's explanation (decision Q9). */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -67,11 +67,11 @@ const suspense = (account: string) =>
       WHERE x.account_id = ${account} AND x.kind = 'suspense'`,
   )
 
-/** What the books say where nothing is in suspense, and ₦25.00 of the payment was paid out late. */
+/** The books without suspense, after a late payout of ₦25.00 of the payment. */
 const WHOLE = { bank: 492_500, one_off_revenue: -500_000, rail_fees: 7_500 }
 
-describe("what a settlement leaves in suspense", () => {
-  it("is a debit where too little was paid out, in the month of the settlement, and ends with a later payout of it", async () => {
+describe("the suspense of a settlement", () => {
+  it("is a debit if too little was paid out, in the settlement's month, and ends with a later payout", async () => {
     const account = await paid("chg_s1")
     const short = "chg-s1,5000,75,4900,2026-02-01,P1"
     expect(await settle(short)).toMatchObject({ matched: 0, booked: 1, unmatched: [{ reason: "payout_differs" }] })
@@ -88,14 +88,14 @@ describe("what a settlement leaves in suspense", () => {
       { balance_kobo: 2_500, balance_naira: "25.00" },
     ])
     expect((await balances(account)).suspense).toBe(2_500)
-    // What is not exactly what is missing books nothing.
+    // A payout of any other amount books nothing.
     for (const wrong of ["chg-s1,24,0,24,2026-02-05,P2", "chg-s1,25,1,25,2026-02-05,P2"])
       expect((await settle(wrong)).unmatched).toMatchObject([{ reason: "booked_otherwise" }])
     const late = "chg-s1,25,0,25,2026-02-05,P2"
     expect(await settle(late)).toEqual({ matched: 1, fees: 0, payouts: 2_500, booked: 1, unmatched: [] })
     expect(await balances(account)).toEqual(WHOLE)
     expect(await suspense(account)).toEqual([])
-    // Either file again, and both as one, book nothing and have nothing to say.
+    // Either file again, and both as one, book nothing and report nothing.
     expect(await settle(late)).toMatchObject({ matched: 1, booked: 0, unmatched: [] })
     expect(await settle(short)).toMatchObject({ matched: 1, booked: 0, unmatched: [] })
     expect(await settle(short, late, late)).toMatchObject({
@@ -114,7 +114,7 @@ describe("what a settlement leaves in suspense", () => {
     ])
   })
 
-  it("ends where both payouts are in one file, halves of the same amount among them, and where the rail takes back what was too much", async () => {
+  it("ends if both payouts are in one file, even as equal halves, and if the rail takes an excess back", async () => {
     const account = await paid("chg_h1")
     const halves = ["chg-h1,2500,0,2500,2026-02-01,P1", "chg-h1,2500,0,2500,2026-02-02,P2"]
     for (const booked of [2, 0])
@@ -129,7 +129,7 @@ describe("what a settlement leaves in suspense", () => {
     expect(await balances(other)).toEqual(WHOLE)
   })
 
-  it("is explained once, for a reason, however many explain it at once", async () => {
+  it("is explained once, for a reason, by one of many concurrent commands", async () => {
     const account = await paid("chg_x1")
     await settle("chg-x1,5000,75,4900,2026-02-01,P1")
     const explain = (run: typeof cli, ...over: ReadonlyArray<string>) =>
@@ -162,7 +162,7 @@ describe("what a settlement leaves in suspense", () => {
       1,
       `Nothing of chg-x1 is in suspense: it is explained as rail_fees by ${one.document.entry}.\n`,
     ])
-    // What was missing has been explained: the file that left it there matches, and a payout of it is one too many.
+    // The missing amount is explained: its file matches, and a payout of it is one too many.
     expect(await settle("chg-x1,5000,75,4900,2026-02-01,P1")).toMatchObject({ matched: 1, booked: 0, unmatched: [] })
     expect((await settle("chg-x1,25,0,25,2026-02-05,P2")).unmatched).toMatchObject([{ reason: "booked_otherwise" }])
     const [shown] = await database.run(
@@ -181,7 +181,7 @@ describe("what a settlement leaves in suspense", () => {
     const { document } = await cli("explain", `chg_as_${as}`, "--account", account, "--as", as, "--reason", "So it is")
     expect(document.lines[0]).toEqual({ ledger_account: as, detail, amount_kobo: 2_500 })
     expect((await balances(account)).suspense).toBe(undefined)
-    // What was added at the bank is among the payouts.
+    // The amount added at the bank is among the payouts.
     const [payouts] = await database.run(
       (sql) =>
         sql`SELECT sum(paid_out_kobo)::bigint AS kobo, count(*) AS rows FROM finance.settlements WHERE account_id = ${account}`,
@@ -189,7 +189,7 @@ describe("what a settlement leaves in suspense", () => {
     expect(payouts).toEqual(as === "bank" ? { kobo: 492_500, rows: 2 } : { kobo: 490_000, rows: 1 })
   })
 
-  it("is shown to people in words and in naira, with what each row is", async () => {
+  it("is shown in words and in naira, with the meaning of each row", async () => {
     const account = await paid("chg_w1")
     const path = join(folder, "words.csv")
     writeFileSync(path, [NAMES, "chg-w1,5000,75,4900,2026-02-01,P1"].join("\n"))
@@ -218,7 +218,7 @@ describe("what a settlement leaves in suspense", () => {
     expect((await command("ledger", "why", account, "deferred_revenue")).output).toContain("Nothing is booked on it.")
   })
 
-  it("is refused to be explained where it is not there, or without what is needed", async () => {
+  it("cannot be explained if it does not exist, or if a parameter is missing", async () => {
     const account = await paid("chg_r1")
     const [as, reason] = [
       ["--as", "bank"],
@@ -242,7 +242,7 @@ describe("what a settlement leaves in suspense", () => {
       expect((await explain("chg_r1", ...args)).code, args.join(" ")).toBe(2)
   })
 
-  it("breaks no rule of the books, on a test clock too, and is explained in the first open month once its own is closed", async () => {
+  it("breaks no rule of the books, also on a test clock, and is explained in the first open month after its own is closed", async () => {
     const { clock, id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success")
     await advance(api, clock, "2025-02-01T00:00:00Z")
     const charge = data(await api.get(`/charges?subscription=${id}`))[0].id as string

@@ -1,4 +1,4 @@
-/** VAT of the deployment's rate, in entries, views and service invoices. */
+/** Tests VAT at the deployment's rate, in entries, views and service invoices. */
 import { Effect, Redacted } from "effect"
 import { expect, it } from "vitest"
 import { useOwnInstance } from "../support/instance.ts"
@@ -18,7 +18,7 @@ const balances = (customer: string) =>
     ),
   )
 
-it("splits what is sold into net and VAT, each kind of line by itself", async () => {
+it("splits sales into net and VAT, each kind of line separately", async () => {
   const story = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", {
     amount: 107_500,
     overage_per_unit: 215,
@@ -41,7 +41,7 @@ it("splits what is sold into net and VAT, each kind of line by itself", async ()
   expect(await balances(customer)).toEqual({ clearing: 10_000, one_off_revenue: -9_302, output_vat: -698 })
 })
 
-it("keeps what was served of a bill that is written off on the day on which it was booked as owed", async () => {
+it("keeps the served part of a written-off bill on the day on which the debt was booked", async () => {
   const story = await subscribe(api, "2025-02-10T23:30:00Z", "pm_test_success", {
     amount: 21_500,
     billing_cycle: "daily",
@@ -56,14 +56,14 @@ it("keeps what was served of a bill that is written off on the day on which it w
   expect(await balances(story.customer)).toEqual({
     clearing: 21_500,
     bad_debt: 21_500,
-    // The day before was paid, and is recognised with all that its plan sold.
+    // The day before was paid, and is recognised with all sales of its plan.
     deferred_revenue: -20_000,
     subscription_revenue: -20_000,
     output_vat: -3_000,
   })
 })
 
-it("takes VAT back with what of a bill that is written off was never served", async () => {
+it("returns the VAT of the unserved part of a written-off bill", async () => {
   const retry_logic = { enabled: false, escalation_on_failure: "restrict_access", cancel_after_days_unpaid: 14 }
   const story = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success_then_insufficient_funds", {
     amount: 107_500,
@@ -88,13 +88,13 @@ it("takes VAT back with what of a bill that is written off was never served", as
   ])
 })
 
-it("carries a credit over net of VAT, and books VAT on what is charged for the resumption", async () => {
+it("carries a credit over net of VAT, and books VAT on the resumption's charge", async () => {
   const terms = { amount: 107_500, pause_enabled: true, pro_rate: true }
   const story = await subscribe(api, "2025-04-01T00:00:00Z", "pm_test_success", terms)
   await advance(api, story.clock, "2025-04-16T00:00:00Z")
   data(await api.post(`/subscriptions/${story.id}/pause`))
   data(await api.post(`/subscriptions/${story.id}/resume`))
-  // Half of it again: 53,750 with 3,750 of VAT; the other half is carried.
+  // Half of it again: 53,750 with 3,750 of VAT. The other half is carried.
   expect(await balances(story.customer)).toEqual({ clearing: 161_250, deferred_revenue: -150_000, output_vat: -11_250 })
 })
 
@@ -119,14 +119,14 @@ it("is in service invoices, and in the service's own books", async () => {
     (sql) => sql`SELECT customer, amount_kobo FROM finance.receivables_ageing WHERE account_id = 'acct_service'`,
   )
   expect(owed).toEqual({ customer: accountId(), amount_kobo: invoice!.total })
-  // They are exported and explained as any merchant's are.
+  // They are exported and explained like any merchant's.
   const own = async (...args: ReadonlyArray<string>) => (await runToEnd("src/cli.ts", ["ledger", ...args], env)).output
   const exported = await own("export", "--account", "acct_service", "--format", "csv")
   const lines = exported.trim().split("\n")
   expect(lines.slice(1).filter((line) => line.includes("acct_service"))).toHaveLength(3)
   expect(lines).toHaveLength(4)
-  const told = JSON.parse(await own("why", "acct_service", "receivable", "--customer", accountId(), "--json"))
-  expect(told.environments).toMatchObject([{ livemode: true, balance_kobo: invoice!.total }])
+  const explanation = JSON.parse(await own("why", "acct_service", "receivable", "--customer", accountId(), "--json"))
+  expect(explanation.environments).toMatchObject([{ livemode: true, balance_kobo: invoice!.total }])
   const fees = JSON.parse(await own("why", "acct_service", "fee_revenue", "--customer", accountId(), "--json"))
   expect(fees.environments).toMatchObject([{ livemode: true, balance_kobo: invoice!.vat - invoice!.total }])
 })

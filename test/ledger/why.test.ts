@@ -1,4 +1,4 @@
-/** `ledger why`: a balance, down to entries, charges and the transitions that made them. */
+/** Tests `ledger why`: it traces a balance to entries, charges and the transitions that made them. */
 import { expect, it } from "vitest"
 import { useCommandLine } from "../support/commandLine.ts"
 import { beginPlan, cancel, createProduct, pay, useShop } from "../support/instalments.ts"
@@ -19,7 +19,7 @@ it("refuses a customer that the account does not have", async () => {
   expect([code, errors.trim()]).toEqual([1, "No such customer: cus_x."])
 })
 
-it("tells what a customer owes, and which attempt and decision brought that about", async () => {
+it("shows a customer's debt, with the attempt and the decision that caused it", async () => {
   const retry_logic = { enabled: true, max_attempts: 1, retry_intervals_days: [3] }
   const story = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success_then_insufficient_funds", {
     amount: 31_000,
@@ -60,7 +60,7 @@ it("tells what a customer owes, and which attempt and decision brought that abou
   expect(entry.transitions[0].actor).toBe(latest_charge)
 })
 
-it("tells how much of what was deferred the days have recognised by a day, bill by bill", async () => {
+it("shows how much deferred revenue is recognised by a day, bill by bill", async () => {
   const story = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success", { amount: 31_000 })
   await advance(api, story.clock, "2025-04-11T00:00:00Z")
   const { document } = await why(accountId(), "deferred_revenue", "--customer", story.customer, "--at", "2025-03-10")
@@ -90,7 +90,7 @@ it("tells how much of what was deferred the days have recognised by a day, bill 
   expect(later.document.schedules[0]).toMatchObject({ bill_no: 2, recognised_at_once_kobo: 20_667, state: "ended" })
   const nothingLeft = await why(accountId(), "deferred_revenue", "--customer", story.customer)
   expect(nothingLeft.document.environments[0].balance_kobo).toBe(0)
-  // A day before the cancellation is told as it was then.
+  // A day before the cancellation, with the state of that day.
   const before = await why(accountId(), "deferred_revenue", "--customer", story.customer, "--at", "2025-04-05")
   expect(before.document.environments[0].balance_kobo).toBe(-62_000 + 31_000 + 5_166)
   expect(before.document.schedules[0]).toMatchObject({
@@ -106,7 +106,7 @@ it("tells how much of what was deferred the days have recognised by a day, bill 
   })
 })
 
-it("tells whose deposits a shop holds, and which step of which instalment plan brought each about", async () => {
+it("shows whose deposits a shop has, with the step of the instalment plan that caused each", async () => {
   const product = await createProduct(api)
   const [kept, left] = [await beginPlan(buyers(), product), await beginPlan(buyers(), product)]
   for (const plan of [kept, kept, left]) await pay(plan)
@@ -119,13 +119,13 @@ it("tells whose deposits a shop holds, and which step of which instalment plan b
     readonly instalment_plan: string
     readonly transitions: ReadonlyArray<{ readonly actor: string; readonly version: number }>
   }
-  const told = environment.entries.map(({ event, instalment_plan, transitions }: Entry) => ({
+  const rows = environment.entries.map(({ event, instalment_plan, transitions }: Entry) => ({
     event,
     plan: instalment_plan,
     steps: transitions.filter(({ actor }) => actor === instalment_plan).map(({ version }) => version),
   }))
-  // Version 0 is the plan's beginning; each payment is begun, then made.
-  expect(told).toEqual([
+  // Version 0 is the plan's start. Each payment is started, then made.
+  expect(rows).toEqual([
     { event: "deposit_cancelled", plan: left.id, steps: [4] },
     { event: "deposit_paid", plan: left.id, steps: [3] },
     { event: "deposit_paid", plan: kept.id, steps: [5] },
@@ -133,9 +133,9 @@ it("tells whose deposits a shop holds, and which step of which instalment plan b
   ])
 })
 
-it("says what it does not know", async () => {
+it("names the parts that it does not know", async () => {
   expect((await why("acct_none", "clearing")).errors).toContain("No such account: acct_none.")
   expect((await why(accountId(), "cash")).code).toBe(2)
-  const nobody = await createCustomer(api)
-  expect((await why(accountId(), "receivable", "--customer", nobody)).document.environments).toEqual([])
+  const otherCustomer = await createCustomer(api)
+  expect((await why(accountId(), "receivable", "--customer", otherCustomer)).document.environments).toEqual([])
 })

@@ -9,7 +9,7 @@ const cycles = fc.constantFrom<BillingCycle>("daily", "weekly", "monthly", "quar
 const months = { monthly: 1, quarterly: 3 } as const
 
 describe("boundary", () => {
-  it("makes periods that neither overlap nor leave gaps: boundaries rise strictly", () => {
+  it("makes adjacent periods without overlap or gap: boundaries strictly increase", () => {
     fc.assert(
       fc.property(cycles, anchors, fc.integer({ min: 0, max: 400 }), (cycle, anchor, n) => {
         expect(boundary(cycle, anchor, n + 1)).toBeGreaterThan(boundary(cycle, anchor, n))
@@ -17,11 +17,11 @@ describe("boundary", () => {
     )
   })
 
-  it("begins at the anchor", () => {
+  it("starts at the anchor", () => {
     fc.assert(fc.property(cycles, anchors, (cycle, anchor) => void expect(boundary(cycle, anchor, 0)).toBe(anchor)))
   })
 
-  it("keeps the anchor's day, or the month's last one where it is shorter, and the time of day always", () => {
+  it("keeps the anchor's day, or the last day of a shorter month, and always the time of day", () => {
     fc.assert(
       fc.property(
         fc.constantFrom("monthly" as const, "quarterly" as const),

@@ -20,7 +20,7 @@ const emitted = (step: Step) => allParamsOf(step, "emit").map(({ type }) => type
 const state = (step: Step) => stateName(step.snapshot)
 
 describe("the checkout machine", () => {
-  it("is open until it is paid for, and may be tried again after a decline", () => {
+  it("is open until it is paid, and may be retried after a decline", () => {
     const paying = on(open(), { type: "pay", at: START + 1 })
     expect(state(paying)).toBe("open.paying")
     const declined = on(paying, { type: "decline", at: START + 2 })
@@ -31,7 +31,7 @@ describe("the checkout machine", () => {
     expect(completed.cancel).toEqual(["expiry"])
   })
 
-  it("sets one timer, which trying and declining leave alone", () => {
+  it("sets one timer, which tries and declines do not change", () => {
     const opened = open()
     expect(opened.set).toEqual([{ name: "expiry", dueAt: EXPIRY, event: "xstate.after.expiry.checkout.open" }])
     const paying = on(opened, { type: "pay", at: START + 1 })
@@ -43,7 +43,7 @@ describe("the checkout machine", () => {
     { maxLength: 12 },
   )
 
-  it("ends once, with one event, and takes nothing after that", () => {
+  it("ends once, with one event, and ignores later events", () => {
     const ends = new Set<string>()
     fc.assert(
       fc.property(steps, (types) => {
@@ -93,12 +93,12 @@ const named = (step: Subscribed) =>
   })
 
 describe("a subscription that waits for its checkout", () => {
-  it("charges nothing by itself, and has no timer", () => {
+  it("charges nothing and has no timer", () => {
     const step = waiting()
     expect([stateName(step.snapshot), named(step), step.set]).toEqual(["checkout.open", ["subscription.created"], []])
   })
 
-  it("begins its first period with the payment that succeeds, and keeps its anchor there", () => {
+  it("starts its first period with the successful payment, and keeps that anchor", () => {
     const at = START + 5 * HOUR_MS
     const declined = fail(submit(waiting(), START + HOUR_MS), START + HOUR_MS)
     expect([stateName(declined.snapshot), named(declined)]).toEqual([
@@ -119,7 +119,7 @@ describe("a subscription that waits for its checkout", () => {
     expect(paid.set.map(({ name, dueAt }) => [name, dueAt])).toEqual([["periodEnd", Date.UTC(2025, 1, 28, 5)]])
   })
 
-  it("begins its trial when the page is submitted", () => {
+  it("starts its trial when the page is submitted", () => {
     const at = START + 5 * HOUR_MS
     const step = submit(waiting({ trialDays: 14 }), at)
     expect(step.snapshot.context).toMatchObject({
@@ -135,7 +135,7 @@ describe("a subscription that waits for its checkout", () => {
     expect(short.set.map(({ name }) => name)).toEqual(["trialEnd"])
   })
 
-  it("ends with its session, and owes back what arrives after that", () => {
+  it("ends with its session, and owes back a later payment", () => {
     const ended = then(submit(waiting(), START + 1), { type: "checkout_expired", at: EXPIRY })
     expect(statusOf(stateName(ended.snapshot), ended.snapshot.context)).toBe("cancelled")
     expect(ended.snapshot.context).toMatchObject({ cancellationReason: "checkout_expired", bill: null })
@@ -155,7 +155,7 @@ describe("the last retry of an unpaid bill", () => {
     ...over,
   })
 
-  it("comes after all intervals, the last of which counts for every further one", () => {
+  it("comes after all intervals; the last interval repeats", () => {
     expect(lastRetryAt(dunning({}))).toBe(START + 11 * DAY_MS)
     expect(lastRetryAt(dunning({ retriesMade: 2, nextRetryAt: START + 11 * DAY_MS }))).toBe(START + 11 * DAY_MS)
     expect(lastRetryAt(dunning({ policy: { ...POLICY, maxAttempts: 5, intervalsDays: [1, 3] } }))).toBe(

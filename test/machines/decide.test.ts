@@ -1,6 +1,6 @@
 /**
- * `decide` uses parts of XState that are not its public interface, for speed. It must decide as XState's public `transition` does: held by
- * random walks of every machine, over all its events and delays.
+ * Tests `decide`, which uses internal parts of XState for speed, against XState's public `transition`. Random walks of
+ * every machine cover all its events and delays.
  */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -35,7 +35,7 @@ const MACHINES: Readonly<Record<string, AnyStateMachine>> = {
 const DAY_MS = 86_400_000
 const START = Date.UTC(2025, 0, 31)
 
-/** Whatever a machine's input may have. */
+/** The possible fields of a machine's input. */
 const input = fc.record({
   type: fc.constant("create"),
   at: fc.constant(START),
@@ -60,7 +60,7 @@ const input = fc.record({
   refundWindowDays: fc.constant(7),
 })
 
-/** Whatever an event may carry. */
+/** The possible fields of an event. */
 const payload = fc.record({
   hours: fc.constantFrom(0, 1, 24, 200, 800),
   methodId: fc.constantFrom(null, "pm_1"),
@@ -96,7 +96,7 @@ const payload = fc.record({
   retryAfterMs: fc.constantFrom(null, 60_000),
 })
 
-/** What a call returns, or that it throws: an event may lack what its machine needs in a state. */
+/** The result of a call, or its exception: an event may lack a field that its machine needs. */
 const attempt = <A>(call: () => A): A | "throws" => {
   try {
     return call()
@@ -105,7 +105,7 @@ const attempt = <A>(call: () => A): A | "throws" => {
   }
 }
 
-/** The same decision from the actions that XState returns. */
+/** The decision from the actions that XState returns. */
 const decided = (
   machine: AnyStateMachine,
   snapshot: AnyMachineSnapshot,
@@ -148,7 +148,7 @@ describe.each(Object.entries(MACHINES))("the %s machine", (_, machine) => {
   const step = fc.tuple(fc.constantFrom(...machine.events), payload)
   const walks = fc.tuple(input, fc.array(step, { minLength: 1, maxLength: 40 }))
 
-  it("begins and goes on as XState's own transition does", () => {
+  it("starts and continues as XState's own transition does", () => {
     const seen = new Set<string>()
     fc.assert(
       fc.property(walks, ([given, steps]) => {
@@ -179,7 +179,7 @@ describe.each(Object.entries(MACHINES))("the %s machine", (_, machine) => {
       }),
       { numRuns: 150 },
     )
-    // The walks have led somewhere.
+    // The walks have changed the state.
     expect(seen.size).toBeGreaterThan(1)
   })
 })

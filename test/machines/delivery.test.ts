@@ -15,7 +15,7 @@ const failing = (jitter: number, retryAfterMs: number | null) =>
   ({ type: "try.failed", at: AT, jitter, retryAfterMs }) as const
 
 describe("a delivery", () => {
-  it("is tried eight times, each wait within its spread and never longer than the longest", () => {
+  it("is tried eight times, with each wait within its spread and at most the maximum", () => {
     const tried = fc.record({
       jitter: fc.double({ min: -1, max: 1, noNaN: true }),
       retryAfterMs: fc.option(fc.integer({ min: 0, max: 1_000_000_000 })),
@@ -56,7 +56,7 @@ describe("a delivery", () => {
 })
 
 describe("a webhook endpoint", () => {
-  it("says why it is disabled, gives up what waits exactly when it becomes so, and writes to its owner once", () => {
+  it("stores the reason it is disabled, drops waiting deliveries at that moment, and notifies its owner once", () => {
     const events = fc.constantFrom<WebhookEndpointEvent["type"]>(
       "enable",
       "disable",
@@ -74,11 +74,11 @@ describe("a webhook endpoint", () => {
           step = decision
           const now = stateName(step.snapshot)
           const effects = decision.effects.map((effect) => effect.type)
-          const became = before === "enabled" && now === "disabled"
-          expect(effects.includes("giveUpWaiting")).toBe(became)
-          expect(effects.includes("emailOwner")).toBe(became && type === "endpoint.failing")
+          const wasDisabled = before === "enabled" && now === "disabled"
+          expect(effects.includes("giveUpWaiting")).toBe(wasDisabled)
+          expect(effects.includes("emailOwner")).toBe(wasDisabled && type === "endpoint.failing")
           if (now === "enabled") expect(step.snapshot.context.reason).toBeNull()
-          if (became)
+          if (wasDisabled)
             expect(step.snapshot.context.reason).toBe(
               {
                 "endpoint.gone": "endpoint_gone",

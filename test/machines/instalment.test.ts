@@ -67,13 +67,13 @@ describe("a fixed schedule", () => {
     ["biweekly", "2027-02-01", 1, 2],
     ["biweekly", "2027-01-01", 2, 5],
     ["monthly", "2027-01-31", 24, 24],
-  ] as const)("counts the %s steps that begin inside the cycle from %s", (frequency, start, months, count) => {
+  ] as const)("counts the %s steps that start inside the cycle from %s", (frequency, start, months, count) => {
     const { instalments, deadline } = savingsOf(frequency, 1_000_000, months, at(`${start}T00:00:00Z`))
     expect(instalments.length).toBe(count)
     expect(instalments.at(-1)!.dueAt).toBeLessThan(deadline)
   })
 
-  it("is of whole naira that sum to the price, whatever the terms", () => {
+  it("has whole-naira amounts that sum to the price, for any terms", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...FREQUENCIES),
@@ -100,7 +100,7 @@ describe("payments", () => {
   const START = at("2027-01-10T09:00:00Z")
   const fresh = () => savingsOf("weekly", 5_000, 1, START, 100)
 
-  it("fills what was missed, then the fees, then what is to come", () => {
+  it("fill missed instalments, then the fees, then future ones", () => {
     const late = miss(fresh(), START + 7 * DAY_MS + GRACE_MS)
     expect([missedKobo(late), late.pendingFeeKobo, dueKobo("fixed", late)]).toEqual([200_000, 20_000, 220_000])
     const paid = pay(late, 270_000, START + 9 * DAY_MS)
@@ -116,13 +116,13 @@ describe("payments", () => {
     expect(dueKobo("fixed", paid)).toBe(50_000)
   })
 
-  it("is early before the day on which it is due, in UTC", () => {
+  it("are early before the due day, in UTC", () => {
     const statusOf = (payAt: string) => pay(pay(fresh(), 100_000, START), 100_000, at(payAt)).instalments[1]!.status
     expect(statusOf("2027-01-16T23:59:59.999Z")).toBe("paid_early")
     expect(statusOf("2027-01-17T00:00:00Z")).toBe("paid")
   })
 
-  it("misses an instalment a day after it was due, not a millisecond before", () => {
+  it("count as missed exactly a day after the due instant", () => {
     expect(hasMissed(miss(fresh(), START + GRACE_MS - 1))).toBe(false)
     expect(
       miss(fresh(), START + GRACE_MS)
@@ -131,7 +131,7 @@ describe("payments", () => {
     ).toEqual(["missed", "scheduled"])
   })
 
-  it("moves everything that is not paid, and forgives only what lies ahead again", () => {
+  it("move everything unpaid, and forgive only instalments due later again", () => {
     const late = miss(pay(fresh(), 100_000, START), START + 14 * DAY_MS + GRACE_MS)
     const moved = extend(late, 10 * DAY_MS, START + 15 * DAY_MS)
     expect(moved.instalments.map(({ dueAt, status }) => [(dueAt - START) / DAY_MS, status])).toEqual([
@@ -153,7 +153,7 @@ describe("payments", () => {
     ])
   })
 
-  it("reminds three days and a day before, and one, three and seven days after the oldest that was missed", () => {
+  it("have reminders three days and a day before, and one, three and seven days after the oldest missed one", () => {
     const paid = pay(fresh(), 100_000, START)
     const all = (savings: Savings) => {
       const found: Array<string> = []
@@ -177,7 +177,7 @@ describe("payments", () => {
 })
 
 describe("the life of an instalment plan", () => {
-  it("holds its invariants over any moves", () => {
+  it("keeps its invariants over any moves", () => {
     const seen = new Set<string>()
     fc.assert(
       fc.property(inputs, fc.array(moves, { minLength: 10, maxLength: 60, size: "max" }), (input, steps) => {
@@ -198,12 +198,12 @@ describe("the life of an instalment plan", () => {
           expect(isPaidUp(context)).toBe(false)
           expect(dueKobo(context.mode, context)).toBeLessThanOrEqual(payableKobo(context))
           expect(missedKobo(context)).toBeGreaterThanOrEqual(0)
-          // What is paid comes first, then what was missed, then what is to come.
+          // Paid instalments come first, then missed ones, then future ones.
           const order = context.instalments.map(({ status }) =>
             ["paid", "paid_early"].includes(status) ? 0 : status === "missed" ? 1 : 2,
           )
           expect(order).toEqual([...order].sort((a, b) => a - b))
-          // Nobody waits for what nobody set; where no more than a fee is left, nothing is missed any more.
+          // No timer is awaited that was not set. If only a fee is left, nothing more is missed.
           if (here === "pending") expect(world.timers.has("expiry")).toBe(true)
           else if (here === "active") expect(world.timers.has("missed")).toBe(nextOf(context) !== undefined)
         }
@@ -213,7 +213,7 @@ describe("the life of an instalment plan", () => {
     expect([...seen].sort()).toEqual([...INSTALMENT_PLAN_STATUSES].sort())
   })
 
-  it("takes one payment at a time", () => {
+  it("accepts one payment at a time", () => {
     let world = start({ ...TERMS, at: 0 })
     const snapshot = () => world.snapshot
     const apply = (event: InstalmentEvent) => {
@@ -228,7 +228,7 @@ describe("the life of an instalment plan", () => {
     expect(apply({ type: "payment.succeeded", at: 1, chargeId: "one", amountKobo: 20_000 })).toBe(false)
   })
 
-  it("refuses nothing under the least amount by itself: the page does", () => {
+  it("accepts any amount: the page checks the minimum", () => {
     const flexible: Savings = {
       ...savingsOf("monthly", 1_000, 1, 0),
       ...scheduleOf({ mode: "flexible", frequency: null, targetKobo: 100_000, cycleMonths: 1 }, 0),

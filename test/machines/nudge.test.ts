@@ -30,13 +30,13 @@ const move = fc.oneof(
   fc.constant({ type: "postpone", sendAt: AT + DAY_MS }),
 )
 
-describe("a nudge, whatever messengers say in whatever order", () => {
-  it("is told of each thing at most once, counts once and only if it was sent, and tries each channel in order", () => {
+describe("a nudge, with any messengers' reports in any order", () => {
+  it("is notified of each step at most once, counts once and only if it was sent, and tries each channel in order", () => {
     fc.assert(
       fc.property(fc.subarray([...ALL]), fc.boolean(), fc.array(move, { maxLength: 25 }), (channels, waits, moves) => {
         let step = start(channels, waits ? AT + HOUR_MS : null)
         let timers = new Map(step.set.map((timer) => [timer.name, timer]))
-        const told = [...emitted(step)]
+        const notified = [...emitted(step)]
         let counted = 0
         let now = AT
         for (const one of moves) {
@@ -50,34 +50,34 @@ describe("a nudge, whatever messengers say in whatever order", () => {
           if (one.type === "timer") timers.delete(timer!.name)
           for (const name of step.cancel) timers.delete(name)
           for (const set of step.set) timers.set(set.name, set)
-          told.push(...emitted(step))
+          notified.push(...emitted(step))
           counted += step.effects.filter(({ type }) => type === "count").length
           const { context } = step.snapshot
-          // What arrived, arrived on a channel that was tried; else channels are gone through in order.
+          // A delivery is on a channel that was tried. Otherwise channels are tried in order.
           if (context.deliveredAt === null) expect(context.position).toBeGreaterThanOrEqual(before.position)
           expect(context.counts).toBe(counted === 1)
-          // What the table checks (migrations/0012_nudges.sql): a row that it refused would be stuck for ever.
+          // The table's checks (migrations/0012_nudges.sql): a refused row would be stuck forever.
           const row = nudges.snapshotColumns(stateName(step.snapshot), context)
           if (row.counts) expect(row.sent_at).not.toBeNull()
           if (row.status === "sent" || row.status === "delivered") expect(row.sent_at).not.toBeNull()
           expect(row.status === "delivered").toBe(row.delivered_at !== null)
           if (row.channels.length === 0) expect(row.status).toBe("failed")
-          // Each channel's try once, in their order; of what arrived the last of them is the channel (decision H1).
+          // One try for each channel, in order. The last delivered one is the channel (decision H1).
           const tried = context.attempts.map(({ channel }) => channel)
           expect(tried).toEqual(context.channels.filter((channel) => tried.includes(channel)))
           if (context.deliveredAt !== null) expect(context.channels[context.position]).toBe(tried.at(-1))
         }
         expect(counted).toBeLessThanOrEqual(1)
-        expect(told.filter((type) => type === "nudge.sent").length).toBeLessThanOrEqual(1)
+        expect(notified.filter((type) => type === "nudge.sent").length).toBeLessThanOrEqual(1)
         for (const type of ["nudge.delivered", "nudge.failed"])
-          expect(told.filter((one) => one === type).length).toBeLessThanOrEqual(1)
-        // What arrived after all, arrived: nothing comes after that, and nothing before it was sent.
-        if (told.includes("nudge.delivered"))
-          expect([told.at(-1), told.includes("nudge.sent")]).toEqual(["nudge.delivered", true])
+          expect(notified.filter((one) => one === type).length).toBeLessThanOrEqual(1)
+        // A late delivery is final: nothing comes after it, and nothing before it was sent.
+        if (notified.includes("nudge.delivered"))
+          expect([notified.at(-1), notified.includes("nudge.sent")]).toEqual(["nudge.delivered", true])
         const state = stateName(step.snapshot)
-        if (state === "delivered") expect(told.at(-1)).toBe("nudge.delivered")
-        if (state === "failed") expect(told.at(-1)).toBe("nudge.failed")
-        if (channels.length === 0) expect([state, told]).toEqual(["failed", ["nudge.failed"]])
+        if (state === "delivered") expect(notified.at(-1)).toBe("nudge.delivered")
+        if (state === "failed") expect(notified.at(-1)).toBe("nudge.failed")
+        if (channels.length === 0) expect([state, notified]).toEqual(["failed", ["nudge.failed"]])
       }),
       { numRuns: 2_000 },
     )
@@ -91,13 +91,13 @@ describe("a nudge, whatever messengers say in whatever order", () => {
     expect([position, attempts.map(({ channel }) => channel)]).toEqual([1, ["whatsapp", "sms"]])
   })
 
-  it("counts a day after it was sent, where nothing is heard", () => {
+  it("counts a day after it was sent, without a report", () => {
     const accepted: NudgeEvent = { type: "messenger.accepted", at: AT, receiptAt: null }
     const sent = decide(nudgeMachine, start(["sms"]).snapshot, accepted)
     const [timer] = sent.set
     expect(timer).toMatchObject({ name: "unheard", dueAt: AT + UNHEARD_AFTER_MS })
-    const unheard = decide(nudgeMachine, sent.snapshot, { type: timer!.event, at: timer!.dueAt } as NudgeEvent)
-    expect([stateName(unheard.snapshot), unheard.snapshot.context.counts]).toEqual(["sent", true])
+    const unreported = decide(nudgeMachine, sent.snapshot, { type: timer!.event, at: timer!.dueAt } as NudgeEvent)
+    expect([stateName(unreported.snapshot), unreported.snapshot.context.counts]).toEqual(["sent", true])
   })
 })
 
@@ -107,7 +107,7 @@ describe("reminders", () => {
   const days = (found: ReturnType<typeof remindersOf>) =>
     found.map(({ rule, day, at }) => [rule, day, (at - AT) / DAY_MS])
 
-  it("before what is due lie within the period, each day once, in order", () => {
+  it("before the due date lie within the period, each day once, in order", () => {
     expect(days(remindersOf({ ...facts, state: "active.current" }, rules, null))).toEqual([
       ["pre_due", 7, 21],
       ["pre_due", 3, 25],
@@ -119,7 +119,7 @@ describe("reminders", () => {
     expect(remindersOf({ ...facts, state: "active.current" }, { ...rules, enabled: false }, null)).toEqual([])
   })
 
-  it("after what failed are counted from the first failure", () => {
+  it("after a failure are counted from the first failure", () => {
     const overdue = { ...facts, firstFailedAt: AT + DAY_MS / 2, nextChargeAt: null }
     expect(days(remindersOf({ ...overdue, state: "overdue.waiting" }, rules, null))).toEqual([
       ["post_due", 1, 1.5],
@@ -128,7 +128,7 @@ describe("reminders", () => {
     expect(remindersOf({ ...overdue, state: "overdue.waiting", cancelling: true }, rules, null)).toEqual([])
   })
 
-  it("wait for the end of quiet hours, which are those of Lagos, and never come once it is due", () => {
+  it("wait for the end of quiet hours in Lagos, and never come after the due instant", () => {
     const quiet = { from: 20, to: 8 }
     const lagos = (hour: number, minute = 0) => Date.UTC(2026, 0, 31, hour - 1, minute)
     for (const [at, then] of [
@@ -148,7 +148,7 @@ describe("reminders", () => {
       firstFailedAt: null,
       cancelling: false,
     }
-    // A day before 08:00 Lagos is 08:00; a day before 06:00 is quiet until 08:00 of that day.
+    // A day before 08:00 Lagos is 08:00. A day before 06:00 is quiet until 08:00 of that day.
     expect(remindersOf(daily, { ...rules, pre_due_days: [1] }, quiet)).toMatchObject([{ at: AT + 7 * HOUR_MS }])
     fc.assert(
       fc.property(

@@ -1,4 +1,4 @@
-/** Charges and refunds, whatever rails say in whatever order. */
+/** Tests charges and refunds, with any reports of rails in any order. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { initialTransition, type SnapshotFrom } from "xstate"
@@ -39,7 +39,7 @@ const unsettled = (at: number, more: object = {}): ChargeEvent => ({
 const timer = (at: number): ChargeEvent => ({ type: "xstate.after.ask.charge.pending.waiting", at })
 
 describe("a charge", () => {
-  it("is asked about from the end of a call that had no answer: after 10 s, 1 min, 5 min, then hourly", () => {
+  it("is verified after the end of a call without an answer: after 10 s, 1 min, 5 min, then hourly", () => {
     const ended = AT + 30 * SECOND_MS
     const events: Array<ChargeEvent> = [unsettled(ended, { endedAt: ended })]
     const asked: Array<number> = []
@@ -51,7 +51,7 @@ describe("a charge", () => {
     expect(asked).toEqual([10 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS, HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS])
   })
 
-  it("that the rail had too many of fails for that once the rail knows of none", () => {
+  it("that the rail rate-limited fails for that reason if the rail does not know it", () => {
     const { snapshot, state } = charged([
       unsettled(AT, { endedAt: AT, refusedFor: "rail_rate_limited" }),
       timer(AT + 10 * SECOND_MS),
@@ -60,7 +60,7 @@ describe("a charge", () => {
     expect([state, snapshot.context.refusedFor]).toEqual(["failed", "rail_rate_limited"])
   })
 
-  it("that succeeded is asked about again, so often and not once it is contradicted", () => {
+  it("that succeeded is verified again a limited number of times, until it is contradicted", () => {
     let snapshot = decide(chargeMachine, charge(), { type: "rail.succeeded", at: AT }).snapshot
     const ask: ChargeEvent = { type: "rail.ask", at: AT }
     for (let n = 0; n < MAX_ASKS_ABOUT_PAID; n++) {
@@ -77,7 +77,7 @@ describe("a charge", () => {
     expect(decide(chargeMachine, denied.snapshot, ask).changed).toBe(false)
   })
 
-  it("on the rail's page is given up when the buyer has come back, or after half an hour, without a payment", () => {
+  it("on the rail's page is given up when the buyer has returned, or after half an hour, without a payment", () => {
     const open: ChargeEvent = { type: "rail.page", at: AT }
     const abandoned = (at: number): ChargeEvent => ({ type: "rail.abandoned", at })
     const look: ChargeEvent = { type: "rail.ask", at: AT + MINUTE_MS }
@@ -86,25 +86,25 @@ describe("a charge", () => {
     expect(charged([open, back, abandoned(AT + MINUTE_MS)]).state).toBe("failed")
     expect(charged([open, look, back, abandoned(AT + MINUTE_MS)]).state).toBe("failed")
     expect(charged([open, timer(AT + 10 * SECOND_MS), abandoned(AT + PAGE_LIFETIME_MS)]).state).toBe("failed")
-    // Where the rail says that the buyer is still to do something there, who has come back may go on with it.
+    // If the rail still waits for the buyer, a buyer who has returned may continue.
     const ongoing = unsettled(AT + MINUTE_MS, { ongoing: true })
     expect(charged([open, back, ongoing]).snapshot.context.page).toMatchObject({ returned: false })
     expect(charged([open, back, ongoing, look, abandoned(AT + 2 * MINUTE_MS)]).state).toBe("pending.waiting")
     expect(charged([ongoing]).snapshot.context.page).toBeNull()
-    // It is asked at that very moment.
+    // The rail is asked at exactly that moment.
     expect(charged([open, timer(AT + 5 * MINUTE_MS), unsettled(AT + 5 * MINUTE_MS)]).asksAt).toBeLessThanOrEqual(
       AT + PAGE_LIFETIME_MS,
     )
   })
 
-  it("on a page that the buyer is back from, of which the rail knows nothing, is looked for as long as any other", () => {
+  it("on a page that the buyer left, unknown to the rail, is verified as long as any other", () => {
     const back = (at: number): ChargeEvent => ({ type: "rail.return", at, returnedAt: at })
     const unknown = (at: number): ChargeEvent => ({ type: "rail.not_found", at })
     const returned = AT + MINUTE_MS
     const looked = [{ type: "rail.page", at: AT } as const, back(returned), unknown(returned)]
     const first = charged(looked)
     expect([first.state, first.snapshot.context.notFound]).toEqual(["pending.waiting", 1])
-    // Somebody looks every five seconds.
+    // Verified every five seconds.
     const events: Array<ChargeEvent> = [...looked]
     const ends = returned + NOT_FOUND_AFTER_MS
     for (let at = returned + 5 * SECOND_MS; at < ends; at += 5 * SECOND_MS)
@@ -112,16 +112,16 @@ describe("a charge", () => {
     expect(charged(events)).toMatchObject({ state: "pending.waiting", asksAt: ends })
     expect(charged([...events, timer(ends), unknown(ends)]).state).toBe("failed")
     expect(charged([...events, timer(ends), { type: "rail.succeeded", at: ends }]).state).toBe("succeeded")
-    // Who has gone on with it and comes back again has paid just now, perhaps; but no longer than a page lives.
+    // A buyer who continues and returns again may have just paid. A page's lifetime still limits this.
     const again = [...events, back(ends - 1), unknown(ends - 1)]
     expect(charged([...again, timer(ends), unknown(ends)]).state).toBe("pending.waiting")
     const over = AT + PAGE_LIFETIME_MS
     expect(charged([...looked, back(over - 1), unknown(over - 1), timer(over), unknown(over)]).state).toBe("failed")
-    // Journals from before that was so.
+    // Journals older than this rule.
     expect(charged([looked[0]!, { type: "rail.return", at: returned }, unknown(returned)]).state).toBe("failed")
   })
 
-  it("is sent again once where its process was lost and the rail does not know it, and where an answer of another question comes meanwhile", () => {
+  it("is sent again once if its process was lost and the rail does not know it, also after a late answer to another question", () => {
     const lost: ChargeEvent = { type: "rail.unsettled", at: AT, knownAt: null, endedAt: AT, lost: true }
     const unknown = (at: number, more: object = {}): ChargeEvent => ({ type: "rail.not_found", at, ...more })
     const over = AT + NOT_FOUND_AFTER_MS
@@ -132,11 +132,11 @@ describe("a charge", () => {
       { resend: "made", notFound: 0, asks: 0 },
     ])
     expect(hasEffect(decide(chargeMachine, sent.snapshot, unknown(over + 2)), "sendAgain")).toBe(true)
-    // Neither where its call ended, nor where it is for nothing any more.
+    // Not if its call ended, nor if its purpose is gone.
     const ended: ChargeEvent = { type: "rail.unsettled", at: AT, knownAt: null, endedAt: AT }
     expect(charged([ended, ...thrice, unknown(over + 1)]).state).toBe("failed")
     expect(charged([lost, ...thrice, unknown(over + 1, { unwanted: true })]).state).toBe("failed")
-    // The second time as well the process is lost: that was all.
+    // The process is lost the second time too: no third try.
     const again = over + 2
     const twice = [lost, ...thrice, unknown(over + 1), { ...lost, at: again, endedAt: again }]
     const late = again + NOT_FOUND_AFTER_MS
@@ -144,7 +144,7 @@ describe("a charge", () => {
     expect(charged([...twice, ...rest]).state).toBe("failed")
   })
 
-  const said = fc.oneof(
+  const railResult = fc.oneof(
     fc.constant({ type: "rail.succeeded" }),
     fc.constant({ type: "rail.failed", code: "do_not_honor", message: null }),
     fc.constant({ type: "rail.unsettled", knownAt: null }),
@@ -160,9 +160,9 @@ describe("a charge", () => {
     fc.constant({ type: "xstate.after.ask.charge.pending.waiting" }),
   )
 
-  it("settles at most once, is asked again as long as it is pending, and keeps what contradicts", () => {
+  it("settles at most once, is verified while it is pending, and stores contradictions", () => {
     fc.assert(
-      fc.property(fc.array(fc.tuple(said, fc.integer({ min: 1, max: HOUR_MS })), { maxLength: 30 }), (all) => {
+      fc.property(fc.array(fc.tuple(railResult, fc.integer({ min: 1, max: HOUR_MS })), { maxLength: 30 }), (all) => {
         let snapshot = charge()
         let now = AT
         let settlements = 0
@@ -176,7 +176,7 @@ describe("a charge", () => {
           if (hasEffect(step, "settled")) settlements++
           if (step.cancel.includes("ask")) timerAt = undefined
           timerAt = step.set.find(({ name }) => name === "ask")?.dueAt ?? timerAt
-          // What is settled stays so.
+          // A settled charge stays settled.
           if (!before.startsWith("pending")) expect([before, "contradicted"]).toContain(state)
           expect(hasEffect(step, "contradicted")).toBe(state === "contradicted" && before !== state)
           if (state === "pending.waiting") expect(timerAt! - now).toBeLessThanOrEqual(HOUR_MS)
@@ -205,14 +205,14 @@ const through = (events: ReadonlyArray<RefundEvent>) => {
 const waited = (at: number): RefundEvent => ({ type: "xstate.after.ask.refund.pending.waiting", at })
 
 describe("a refund", () => {
-  it("that the rail has taken is asked about; one whose request had no answer is requested again", () => {
+  it("that the rail has accepted is verified; one without an answer is requested again", () => {
     const accepted: RefundEvent = { type: "rail.accepted", at: AT, refundId: null }
     expect(through([accepted, waited(AT + MINUTE_MS)]).state).toBe("pending.asking")
     expect(through([{ type: "rail.unclear", at: AT }, waited(AT + MINUTE_MS)]).state).toBe("pending.requesting")
     expect(through([accepted, { type: "rail.ask", at: AT + 1 }]).state).toBe("pending.asking")
   })
 
-  it("that fails is requested anew each day for a week, and then given up", () => {
+  it("that fails is requested again each day for a week, and then given up", () => {
     const events: Array<RefundEvent> = []
     let at = AT
     for (let n = 1; n <= MAX_REFUND_FAILURES; n++) {
@@ -229,7 +229,7 @@ describe("a refund", () => {
     expect(at - AT).toBe(7 * 24 * HOUR_MS)
   })
 
-  it("comes back once", () => {
+  it("is returned once", () => {
     const { step } = through([{ type: "rail.returned", at: AT }])
     expect([hasEffect(step, "returned"), paramsOf(step, "returned")]).toEqual([true, {}])
     const later = through([

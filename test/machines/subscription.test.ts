@@ -31,7 +31,7 @@ const input = (over: object = {}) =>
 const start = (over: object = {}): Step => begin(subscriptionMachine, input(over))
 const on = (step: Step, event: object): Step => decide(subscriptionMachine, step.snapshot, event as SubscriptionEvent)
 const emitted = (step: Step) => allParamsOf(step, "emit").map(({ type }) => type)
-/** An effect by the posting or the event that it is about, else by its own name. */
+/** The name of an effect: its posting or event, otherwise its own name. */
 const named = ({ type, params }: Step["effects"][number]): unknown => {
   const { posting, type: event } = (params ?? {}) as { readonly posting?: string; readonly type?: string }
   return posting ?? event ?? type
@@ -52,7 +52,7 @@ const status = (step: Step) => statusOf(stateName(step.snapshot), step.snapshot.
 const active = () => succeed(start(), START)
 
 describe("the subscription machine", () => {
-  it("retries 1, 3 and 7 days after the attempt before, then pauses, then cancels", () => {
+  it("retries 1, 3 and 7 days after the previous attempt, then pauses, then cancels", () => {
     const renewal = fire(active(), "periodEnd")
     const due = Date.UTC(2025, 1, 28)
     let step = fail(renewal, due)
@@ -81,7 +81,7 @@ describe("the subscription machine", () => {
       "paused",
       "pause",
     ],
-  ])("escalates by %s at the first failure where there are no retries", (escalation, events, expected, action) => {
+  ])("escalates by %s at the first failure if there are no retries", (escalation, events, expected, action) => {
     const step = fail(fire(active(), "periodEnd"), Date.UTC(2025, 1, 28), {
       policy: { ...POLICY, maxAttempts: 0, escalation },
     })
@@ -90,14 +90,14 @@ describe("the subscription machine", () => {
     expect(step.snapshot.context.escalation?.action).toBe(action)
   })
 
-  it("skips retries and escalation after a failure that cannot be retried", () => {
+  it("skips retries and escalation after a failure that must not be retried", () => {
     const step = fail(fire(active(), "periodEnd"), Date.UTC(2025, 1, 28), { retryable: false })
     expect(stateName(step.snapshot)).toBe("overdue.waiting")
     expect(step.snapshot.context.escalation).toBeNull()
     expect(step.set.map(({ name }) => name).sort()).toEqual(["billPeriodEnd", "unpaidTooLong"])
   })
 
-  it("recovers at the boundary that was missed, and moves the anchor only where the whole period has gone by", () => {
+  it("recovers at the missed boundary, and moves the anchor only if the whole period has passed", () => {
     const due = Date.UTC(2025, 1, 28)
     const failed = fail(fire(active(), "periodEnd"), due)
     const soon = succeed(fire(failed, "nextRetry"), due + DAY_MS)
@@ -116,7 +116,7 @@ describe("the subscription machine", () => {
     })
   })
 
-  it("lets an attempt under way decide at the unpaid deadline", () => {
+  it("lets an attempt in progress decide at the unpaid deadline", () => {
     const due = Date.UTC(2025, 1, 28)
     const deadline = { type: "xstate.after.unpaidTooLong.subscription.overdue", at: due + 30 * DAY_MS }
     const charging = fire(fail(fire(active(), "periodEnd"), due), "nextRetry")
@@ -124,14 +124,14 @@ describe("the subscription machine", () => {
     expect(stateName(still.snapshot)).toBe("overdue.charging")
     expect(status(succeed(still, deadline.at))).toBe("active")
     expect(status(fail(still, deadline.at + 1))).toBe("cancelled")
-    // At the very instant the failure schedules the next retry, and the clock's own timer cancels (E19).
+    // At exactly that instant the failure schedules the next retry, and the clock's own timer cancels (E19).
     const failed = fail(still, deadline.at)
     expect(stateName(failed.snapshot)).toBe("overdue.retrying")
     expect(failed.set).toContainEqual(expect.objectContaining({ name: "unpaidTooLong", dueAt: deadline.at }))
     expect(status(on(failed, deadline))).toBe("cancelled")
   })
 
-  describe("after the unpaid deadline, and after a period end that was asked for then", () => {
+  describe("after the unpaid deadline, and after a period end with a scheduled cancellation", () => {
     const due = Date.UTC(2025, 1, 28)
     const deadline = due + 30 * DAY_MS
     const overdue = () => fail(fire(active(), "periodEnd"), due)
@@ -145,7 +145,7 @@ describe("the subscription machine", () => {
       expect(status(fail(failed, deadline + 2))).toBe("cancelled")
     })
 
-    it("makes the retry that an attempt by hand held up, and no later one", () => {
+    it("makes the retry that a manual attempt delayed, and no later one", () => {
       const policy = { ...POLICY, maxAttempts: 1, intervalsDays: [30] }
       const last = fail(fire(active(), "periodEnd"), due, { policy })
       expect(timer(last, "nextRetry").dueAt).toBe(deadline)
@@ -158,7 +158,7 @@ describe("the subscription machine", () => {
       expect(status(fail(without, deadline + 1, { policy: later }))).toBe("cancelled")
     })
 
-    it("waits for the attempt under way, not where escalation has paused it", () => {
+    it("waits for the attempt in progress, unless escalation has paused it", () => {
       const over = Date.UTC(2025, 2, 31) + 1
       const ask = { type: "cancel", at: over, atPeriodEnd: true, reason: "other" }
       const policy = { ...POLICY, maxAttempts: 0, escalation: "none", cancelAfterDays: null }
@@ -175,11 +175,11 @@ describe("the subscription machine", () => {
     })
   })
 
-  it("sets the timers again that an attempt held up, when it fails before they were due", () => {
+  it("sets the timers again that an attempt delayed, if it fails before they were due", () => {
     const due = Date.UTC(2025, 1, 28)
     const retry = fire(fail(fire(active(), "periodEnd"), due), "nextRetry")
-    const held = on(retry, { type: "xstate.after.unpaidTooLong.subscription.overdue", at: due + 30 * DAY_MS })
-    const failed = fail(held, due + DAY_MS)
+    const pastDeadline = on(retry, { type: "xstate.after.unpaidTooLong.subscription.overdue", at: due + 30 * DAY_MS })
+    const failed = fail(pastDeadline, due + DAY_MS)
     expect(timer(failed, "unpaidTooLong").dueAt).toBe(due + 30 * DAY_MS)
     expect(timer(failed, "billPeriodEnd").dueAt).toBe(Date.UTC(2025, 2, 31))
     expect(timer(failed, "nextRetry").dueAt).toBe(due + 4 * DAY_MS)
@@ -194,20 +194,20 @@ describe("the subscription machine", () => {
     const dunning = ({ snapshot }: Step) => snapshot.context.dunning!
     const dead = { retryable: false }
 
-    it("leaves the retry that is scheduled where it is", () => {
+    it("does not change the scheduled retry", () => {
       const step = method(overdue(), 0.5)
       expect(timer(step, "nextRetry").dueAt).toBe(day(1))
       expect(dunning(step)).toMatchObject({ retriesMade: 0, nextRetryAt: day(1) })
     })
 
-    it("schedules what is left from then on, where the schedule had ended", () => {
+    it("schedules the remaining retries from then on, if the schedule had ended", () => {
       expect(dunning(method(overdue(dead), 5))).toMatchObject({ retriesMade: 0, nextRetryAt: day(6), gaveUp: false })
       const second = fail(fire(overdue(), "nextRetry"), day(1), dead)
       expect(dunning(second)).toMatchObject({ retriesMade: 1, nextRetryAt: null, gaveUp: true })
       expect(dunning(method(second, 5))).toMatchObject({ retriesMade: 1, nextRetryAt: day(8), gaveUp: false })
     })
 
-    it("calls the retry off where it is not retryable; the next one brings it back, or those that are left after it", () => {
+    it("cancels the retry if it must not be retried; the next one restores it, or the ones left after it", () => {
       const off = method(overdue(), 0.25, dead)
       expect(dunning(off)).toMatchObject({ retriesMade: 0, nextRetryAt: null, gaveUp: true })
       expect(dunning(method(off, 0.75))).toMatchObject({ retriesMade: 0, nextRetryAt: day(1), gaveUp: false })
@@ -219,7 +219,7 @@ describe("the subscription machine", () => {
       ["two that are worth a retry", {}, {}],
       ["one that is not, then one that is", dead, {}],
       ["one that is, then one that is not", {}, dead],
-    ])("puts no escalation off, day by day with two in turn: %s", (_, ...overs) => {
+    ])("does not delay escalation, day by day with two methods in turn: %s", (_, ...overs) => {
       let step = overdue()
       let made = 0
       for (let days = 0; days < 30 && step.snapshot.context.escalation === null; days++) {
@@ -236,7 +236,7 @@ describe("the subscription machine", () => {
       expect(dunning(step).retriesMade).toBe(3)
     })
 
-    it("while the retry falls due is followed by that retry at once, which counts", () => {
+    it("while the retry falls due is followed by that retry immediately, which counts", () => {
       const trying = on(overdue(), { type: "method", at: day(1) - 600_000, methodId: "pm_new" })
       const failed = fail(trying, day(1) + 600_000)
       expect(timer(failed, "nextRetry").dueAt).toBe(day(1) + 600_000)
@@ -245,7 +245,7 @@ describe("the subscription machine", () => {
       expect(dunning(fail(again, day(1) + 600_000))).toMatchObject({ retriesMade: 1 })
     })
 
-    it("after the unpaid deadline is followed by the retry that it held up, unless that is called off (E21)", () => {
+    it("after the unpaid deadline is followed by the retry that it delayed, unless that is cancelled (E21)", () => {
       const policy = { ...POLICY, maxAttempts: 1, cancelAfterDays: 1 }
       const trying = on(overdue({ policy }), { type: "method", at: day(1) - 600_000, methodId: null })
       const late = (over: object) => fail(trying, day(1) + 600_000, { policy, ...over })
@@ -254,7 +254,7 @@ describe("the subscription machine", () => {
     })
   })
 
-  it("is never charged after a trial that was cancelled", () => {
+  it("is never charged after a cancelled trial", () => {
     const trial = start({ trialDays: 14 })
     expect(emitted(trial)).toEqual(["subscription.created"])
     const cancelling = on(trial, { type: "cancel", at: START + DAY_MS, atPeriodEnd: true, reason: "customer_request" })
@@ -264,7 +264,7 @@ describe("the subscription machine", () => {
     expect(end.snapshot.context.cancellationReason).toBe("customer_request")
   })
 
-  it("bills the units of a last period when it ends, however it is asked to", () => {
+  it("bills the units of a last period at its end, for any way to cancel", () => {
     const counted = on(active(), { type: "units", at: START, quantity: 7, action: "increment" })
     const over = Date.UTC(2025, 1, 28)
     const bills = (event: object) => {
@@ -303,14 +303,14 @@ describe("the subscription machine", () => {
     for (const ended of [succeed(charging, START), fail(charging, START)]) expect(ended.snapshot.context.units).toBe(0)
   })
 
-  it("credits a delivery that is still to come, whatever the plan says of prorating", () => {
+  it("credits a delivery that is still due, for any proration setting of the plan", () => {
     const pause = { type: "pause", at: START + 1, resumesAt: null, reason: null, proRate: false }
     const paused = on(succeed(start({ billingCycle: "per_delivery" }), START), pause)
     const resume = { type: "resume", at: START + DAY_MS, unitKobo: 0, proRate: false }
     expect(stateName(on(paused, resume).snapshot)).toBe("active.current")
   })
 
-  it("gives the trial's notice 3 days before its end, or at once where it is shorter", () => {
+  it("sends the trial's notice 3 days before its end, or immediately if it is shorter", () => {
     expect(timer(start({ trialDays: 14 }), "trialWillEnd").dueAt).toBe(START + 11 * DAY_MS)
     const short = start({ trialDays: 2 })
     expect(emitted(short)).toEqual(["subscription.created", "subscription.trial_will_end"])
@@ -329,7 +329,7 @@ describe("the subscription machine", () => {
     expect(late.effects[0]).toMatchObject({ type: "settleCharge", params: { refundDue: true } })
   })
 
-  it("ignores what is repeated or out of place, whatever came before", () => {
+  it("ignores repeated and misplaced events, after any history", () => {
     const events = fc.constantFrom<object>(
       { type: "charge.succeeded" },
       { type: "charge.failed", retryable: true, policy: POLICY },
@@ -352,7 +352,7 @@ describe("the subscription machine", () => {
         for (const event of list) {
           at += DAY_MS
           const before = step.snapshot
-          // The rail answers only what was asked.
+          // The rail answers only its own questions.
           if (String((event as { type: string }).type).startsWith("charge.") && open === 0) continue
           step = on(step, { ...event, at })
           if (["charge.succeeded", "charge.failed"].includes((event as { type: string }).type)) open = 0
@@ -365,7 +365,7 @@ describe("the subscription machine", () => {
           // A cancelled subscription is never charged again.
           if (before.context.cancelledAt !== null)
             expect(step.effects.some(({ type }) => type === "attemptCharge")).toBe(false)
-          // What a row keeps is all there is to know.
+          // A row stores the whole state.
           const again = restore(subscriptionMachine, stateName(step.snapshot), JSON.parse(JSON.stringify(context)))
           expect(again.value).toEqual(step.snapshot.value)
           expect(again.context).toEqual(context)

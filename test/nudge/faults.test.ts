@@ -1,4 +1,4 @@
-/** Processes that die or were away: nobody is written to twice on a channel, and nothing is sent in a batch. */
+/** Tests processes that die or were away: each channel gets a message at most once, and no burst is sent. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
@@ -10,7 +10,7 @@ import { startServer } from "../support/server.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
-/** One for each test: they go on side by side, and a server works on whatever its database holds. */
+/** One database for each test: the tests run in parallel, and a server works on everything in its database. */
 const [TAKEN, STOPPING, HICCUP, CLOCK, QUIET, OUTAGE] = [
   useDatabase(),
   useDatabase(),
@@ -20,7 +20,7 @@ const [TAKEN, STOPPING, HICCUP, CLOCK, QUIET, OUTAGE] = [
   useDatabase(),
 ]
 const provider = useReceiver()
-/** Each test writes from a number of its own. */
+/** Each test sends from its own number. */
 const messagesOf = (number: string) => `/v23.0/${number}/messages`
 const settings = (number: string) => ({
   WHATSAPP_URL: provider.url("/v23.0"),
@@ -37,7 +37,7 @@ describe.concurrent("kill -9", () => {
   it("while a messenger has a message does not send it there again: the next channel gets it", async () => {
     const database = TAKEN
     const { keys } = await database.run(() => createAccount({ businessName: "Fit Lagos", liveAccess: "approved" }))
-    // Takes the message and never answers.
+    // Accepts the message and never answers.
     provider.answer(messagesOf("123"), () => {})
     let server = await startServer(database.url(), settings("123"))
     let live = createApi(server.origin, keys.sk_live!, "live")
@@ -45,7 +45,7 @@ describe.concurrent("kill -9", () => {
     const { id } = data(await live.post("/nudges", { customer, template: "payment_due" }), 201)
     await eventually(async () => (provider.at(messagesOf("123")).length === 1 ? true : undefined))
     await server.kill()
-    // For a while it could have been its connection alone that was lost.
+    // For a while only its connection may have been lost.
     await database.run(
       (sql) => sql`UPDATE nudge SET taken_at = now() - interval '20 seconds' WHERE id = ${id} RETURNING 1`,
     )
@@ -64,7 +64,7 @@ describe.concurrent("kill -9", () => {
     await expectWhole(database)
   })
 
-  it("is not needed to stop: what a messenger has is finished first", async () => {
+  it("is not needed to stop: a message at a messenger is finished first", async () => {
     const database = STOPPING
     const { keys } = await database.run(() => createAccount({ businessName: "Stopping", liveAccess: "approved" }))
     const server = await startServer(database.url(), settings("124"))
@@ -86,7 +86,7 @@ describe.concurrent("kill -9", () => {
     expect(row).toEqual({ status: "sent", runner: null, message_id: "wamid.1", attempts: 1 })
   })
 
-  it("nor a database that fails for a moment loses what a messenger said", async () => {
+  it("is not needed either when the database fails for a moment: a messenger's answer is kept", async () => {
     const database = HICCUP
     const { keys } = await database.run(() => createAccount({ businessName: "Hiccup", liveAccess: "approved" }))
     provider.answer(messagesOf("125"), (_, response) => void response.writeHead(200).end('{"messages":[{"id":"w"}]}'))
@@ -110,7 +110,7 @@ describe.concurrent("kill -9", () => {
     expect(await server.stop()).toBe(0)
   })
 
-  it("while a clock moves leaves out no reminder and sends none twice", async () => {
+  it("while a clock moves skips no reminder and sends none twice", async () => {
     const database = CLOCK
     const { keys, account } = await database.run(() => createAccount({ businessName: "Clock" }))
     let server = await startServer(database.url())
@@ -144,10 +144,10 @@ describe.concurrent("kill -9", () => {
 })
 
 describe.concurrent("quiet hours", () => {
-  it("that begin before an automatic nudge is sent keep it until they end", async () => {
+  it("that start before an automatic nudge is sent delay it until they end", async () => {
     const database = QUIET
     const { account } = await database.run(() => createAccount({ businessName: "Quiet", liveAccess: "approved" }))
-    // An hour of Lagos that has begun, and when the third from there begins.
+    // The start of the current hour in Lagos, and of the third hour after it.
     const now = Date.now()
     const hour = new Date(now + HOUR_MS).getUTCHours()
     const end = now - (now % HOUR_MS) + 3 * HOUR_MS
@@ -174,7 +174,7 @@ describe.concurrent("quiet hours", () => {
 })
 
 describe.concurrent("an outage", () => {
-  it("sends the reminders that it held up for minutes, and not those of days", async () => {
+  it("sends reminders that it delayed for minutes, and not for days", async () => {
     const database = OUTAGE
     const { keys, account } = await database.run(() => createAccount({ businessName: "Outage" }))
     let server = await startServer(database.url())
@@ -206,7 +206,7 @@ describe.concurrent("an outage", () => {
         }>`SELECT count(*) AS n FROM timer WHERE account_id = ${account.id} AND name = 'reminder' AND due_at > now()`,
     )
     expect(next!.n).toBe(1)
-    // And a day, less an hour, beyond the last.
+    // And a day, less an hour, after the last.
     await back(2 * DAY_MS)
     await eventually(async () => {
       const due = await database.run(

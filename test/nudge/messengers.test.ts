@@ -1,4 +1,4 @@
-/** Live nudges through messengers' documented interfaces, by stand-ins on this machine (decisions H1, H3, H6, H8, K3). */
+/** Tests live nudges through messengers' documented interfaces, with local stand-ins (decisions H1, H3, H6, H8, K3). */
 import { createHmac } from "node:crypto"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -39,10 +39,10 @@ const SMS = "/api/sms/send"
 type Body = { readonly to: string; readonly biz_opaque_callback_data: string } & Readonly<Record<string, unknown>>
 const bodyOf = ({ body }: Received) => JSON.parse(body) as Body
 
-/** What is said with 200 to numbers that end in one of these, and names no message. */
+/** The 200 answers, without a message ID, for numbers with one of these endings. */
 const saysNothing: Readonly<Record<string, string>> = { 61: "{}", 62: "<html>", 63: "", 64: '{"messages":"none"}' }
 
-/** Takes every message, but those to numbers that end in one of these; `51` and `52` hear of it before they are answered. */
+/** Accepts messages, except to numbers with these endings. `51` and `52` get the report before the answer. */
 provider.answer(MESSAGES, async (received, response) => {
   const { to, biz_opaque_callback_data: nudge } = bodyOf(received)
   if (to.endsWith("51"))
@@ -50,7 +50,7 @@ provider.answer(MESSAGES, async (received, response) => {
   if (to.endsWith("52")) await whatsApp([{ status: "delivered", biz_opaque_callback_data: nudge }])
   if (to.endsWith("53")) {
     await whatsApp([{ status: "failed", biz_opaque_callback_data: nudge, errors: [{ code: 131026 }] }])
-    // Its own answer comes when the next channel has long been asked.
+    // Its own answer comes long after the next channel was tried.
     await eventually(async () => (provider.at(SMS).some((one) => bodyOf(one).to === to) ? true : undefined))
   }
   const error = (code: number) => JSON.stringify({ error: { code, message: "no" } })
@@ -65,7 +65,7 @@ provider.answer(MESSAGES, async (received, response) => {
     .end(JSON.stringify({ messaging_product: "whatsapp", messages: [{ id: `wamid.${to}` }] }))
 })
 provider.answer(SMS, (received, response) => {
-  // An interim answer is read over (decision I2).
+  // An interim response is skipped (decision I2).
   response.writeContinue()
   const { to } = bodyOf(received)
   if (to.endsWith("99")) return void response.writeHead(400).end(JSON.stringify({ message: "Invalid phone number" }))
@@ -79,11 +79,11 @@ provider.answer(SMS, (received, response) => {
     .end(JSON.stringify({ code: "ok", message_id: `sms-${to}`, message: "Successfully Sent", balance: 9 }))
 })
 
-/** An ID that no double holds, nor tells from its neighbours. */
+/** An ID that no double can store or distinguish from its neighbours. */
 const longId = (to: string) => `51228212705548${to.slice(-5)}`
 
 let made = 0
-/** A live customer whose number ends so. */
+/** A live customer whose number has this ending. */
 const customerWith = (ending: string, over: object = {}) =>
   createCustomer(live, { phone: `+23480${String(1_000_000 + made++).slice(1)}${ending}`, ...over })
 const nudge = async (customer: string, over: object = {}) =>
@@ -93,7 +93,7 @@ const reached = (id: string, status: string) =>
     const one = data(await live.get(`/nudges/${id}`))
     return one.status === status ? one : undefined
   })
-const told = async (id: string) =>
+const eventTypes = async (id: string) =>
   (await live.all("/events"))
     .filter(({ data: { object } }) => object.id === id)
     .map(({ type }) => type)
@@ -116,7 +116,7 @@ const termii = (body: object | string) =>
     "x-termii-signature": createHmac("sha512", TERMII_SECRET).update(textOf(body)).digest("hex"),
   })
 
-/** What the service makes by itself, here: in this process, on the service's database. */
+/** The service's background work, run in this process on the service's database. */
 const make = (over: Partial<NudgeRequest>) => {
   const request: NudgeRequest = {
     account_id: accountId(),
@@ -145,11 +145,11 @@ const make = (over: Partial<NudgeRequest>) => {
   return services(made)
 }
 
-/** Has the sweep look at the timers now: some nudge's is about to come. */
+/** Runs the sweep now: the timer of a nudge is about to be due. */
 const wakeSweep = async () => make({ customerId: await customerWith("00"), sendAt: Date.now() + 50 })
 
 describe("WhatsApp", () => {
-  it("is given an approved template with its values, and tells of the delivery once", async () => {
+  it("gets an approved template with its values, and reports the delivery once", async () => {
     const customer = await customerWith("00", { name: "Ada Obi" })
     const id = await nudge(customer)
     await reached(id, "sent")
@@ -187,10 +187,10 @@ describe("WhatsApp", () => {
     expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200, 200, 200])
     expect(await reached(id, "delivered")).toMatchObject({ counts_toward_allowance: true, billed_as_overage: false })
     expect(await used()).toBe(before + 1)
-    expect(await told(id)).toEqual(["nudge.sent", "nudge.delivered"])
+    expect(await eventTypes(id)).toEqual(["nudge.sent", "nudge.delivered"])
   })
 
-  it("is answered for statuses of others' messages from the same number, and heeded for ours among them (H6)", async () => {
+  it("gets an answer for statuses of other messages from the same number, and ours among them count (H6)", async () => {
     const id = await nudge(await customerWith("00"))
     const { attempts } = await reached(id, "sent")
     expect(attempts).toHaveLength(1)
@@ -204,7 +204,7 @@ describe("WhatsApp", () => {
         errors: [{ code: 131026 }],
       },
       { id: "wamid.of-another-program", status: "read", biz_opaque_callback_data: "" },
-      // What carries no data of ours says nothing of our message, whatever it calls it.
+      // A status without our data is not about our message, whatever ID it has.
       { id: `wamid.${bodyOf(received!).to}`, status: "failed", errors: [{ code: 131026 }] },
     ]
     for (const other of others) expect((await whatsApp([other])).status).toBe(200)
@@ -214,7 +214,7 @@ describe("WhatsApp", () => {
     await reached(id, "delivered")
   })
 
-  it("shows its callback to those who know the token", async () => {
+  it("shows its callback to callers with the token", async () => {
     const handshake = (token: string) =>
       fetch(
         `${server().origin}/callbacks/whatsapp/all?hub.mode=subscribe&hub.verify_token=${token}&hub.challenge=1158201444`,
@@ -225,10 +225,10 @@ describe("WhatsApp", () => {
 
   it.each([
     ["11", "not_on_whatsapp"],
-    // Nobody knows whether it was taken: it is not sent there again.
+    // Its delivery is unknown: it is not sent there again.
     ["12", "no_answer"],
     ["14", "messenger_misconfigured"],
-  ])("passes on to SMS where it answers a number that ends in %s with %s", async (ending, reason) => {
+  ])("falls back to SMS if it answers a number that ends in %s with %s", async (ending, reason) => {
     const customer = await customerWith(ending)
     const id = await nudge(customer)
     const passed = await reached(id, "sent")
@@ -239,7 +239,7 @@ describe("WhatsApp", () => {
     expect(provider.at(MESSAGES).filter((one) => bodyOf(one).biz_opaque_callback_data === id)).toHaveLength(1)
   })
 
-  it("that delivers late what it had not answered leaves the tries in their order, and the last channel", async () => {
+  it("that delivers late without an answer keeps the order of tries, and the last channel", async () => {
     const id = await nudge(await customerWith("12"))
     await reached(id, "sent")
     await whatsApp([{ status: "delivered", biz_opaque_callback_data: id }])
@@ -251,7 +251,7 @@ describe("WhatsApp", () => {
     ])
   })
 
-  it("passes on where a message that it took fails after all", async () => {
+  it("falls back if a message that it accepted fails later", async () => {
     const id = await nudge(await customerWith("00"))
     await reached(id, "sent")
     await whatsApp([{ id: "wamid.other", status: "failed", biz_opaque_callback_data: id, errors: [{ code: 131026 }] }])
@@ -264,10 +264,10 @@ describe("WhatsApp", () => {
       "not_on_whatsapp",
       "sent",
     ])
-    expect(await told(id)).toEqual(["nudge.sent"])
+    expect(await eventTypes(id)).toEqual(["nudge.sent"])
   })
 
-  it("may tell of a message before it has answered", async () => {
+  it("may report a message before its answer", async () => {
     const failed = await nudge(await customerWith("51"))
     const passed = await reached(failed, "sent")
     expect(passed.attempts.map((one: Record<string, unknown>) => [one.channel, one.status])).toEqual([
@@ -278,11 +278,11 @@ describe("WhatsApp", () => {
     expect((await reached(delivered, "delivered")).attempts).toMatchObject([
       { channel: "whatsapp", status: "delivered" },
     ])
-    expect(await told(delivered)).toEqual(["nudge.sent", "nudge.delivered"])
-    expect(await told(failed)).toEqual(["nudge.sent"])
+    expect(await eventTypes(delivered)).toEqual(["nudge.sent", "nudge.delivered"])
+    expect(await eventTypes(failed)).toEqual(["nudge.sent"])
   })
 
-  it("that answers after it has failed a message is not taken for the next channel", async () => {
+  it("that answers after it has failed a message is not mistaken for the next channel", async () => {
     const id = await nudge(await customerWith("53", { email: "late@example.com" }))
     const passed = await reached(id, "sent")
     expect(passed.attempts).toMatchObject([
@@ -298,15 +298,15 @@ describe("WhatsApp", () => {
     expect(mailbox.to("late@example.com")).toEqual([])
   })
 
-  it("may have delivered what it never answered to, and what nobody else took", async () => {
+  it("may have delivered a message that it never answered, and that no other channel accepted", async () => {
     const id = await nudge(await customerWith("1299"))
     await reached(id, "failed")
     await whatsApp([{ status: "delivered", biz_opaque_callback_data: id }])
     expect(await reached(id, "delivered")).toMatchObject({ channel: "sms", counts_toward_allowance: true })
-    expect(await told(id)).toEqual(["nudge.failed", "nudge.sent", "nudge.delivered"])
+    expect(await eventTypes(id)).toEqual(["nudge.failed", "nudge.sent", "nudge.delivered"])
   })
 
-  it("tells of many at once, in any order, and each counts once", async () => {
+  it("reports many at the same time, in any order, and each counts once", async () => {
     const ids = await Promise.all(Array.from({ length: 12 }, async () => nudge(await customerWith("00"))))
     for (const id of ids) await reached(id, "sent")
     const before = await used()
@@ -316,7 +316,7 @@ describe("WhatsApp", () => {
     expect(await used()).toBe(before + 12)
   })
 
-  it("tells of what can be read beside what cannot", async () => {
+  it("reports readable statuses beside unreadable ones", async () => {
     const id = await nudge(await customerWith("00"))
     await reached(id, "sent")
     const odd = [null, 5, [], {}, [null], [{ changes: null }], [{ changes: [null, { value: 3 }] }]]
@@ -333,7 +333,7 @@ describe("WhatsApp", () => {
     expect((await termii({ message_id: ["a"], status: 7 })).status).toBe(200)
   })
 
-  it("that is too busy is asked again later", async () => {
+  it("that is too busy is tried again later", async () => {
     const id = await nudge(await customerWith("13"))
     const resting = await eventually(async () => {
       const [row] = await database.run(
@@ -349,7 +349,7 @@ describe("WhatsApp", () => {
 })
 
 describe("an answer with 200", () => {
-  it("that names no message is none: the next channel is asked", async () => {
+  it("without a message ID is not valid: the next channel is tried", async () => {
     for (const ending of Object.keys(saysNothing)) {
       const id = await nudge(await customerWith(ending, { email: `e${ending}@example.com` }))
       const { attempts } = await reached(id, "sent")
@@ -361,7 +361,7 @@ describe("an answer with 200", () => {
     }
   })
 
-  it("that says what is wrong is a refusal", async () => {
+  it("with an error is a refusal", async () => {
     for (const [ending, failure_reason] of [
       ["65", "messenger_misconfigured"],
       ["66", "number_unreachable"],
@@ -375,7 +375,7 @@ describe("an answer with 200", () => {
 })
 
 describe("SMS", () => {
-  it("is known by the ID as it is written, quoted or not", async () => {
+  it("is identified by the exact ID, quoted or not", async () => {
     const all: Array<string> = []
     for (let n = 0; n < 2; n++) all.push(await nudge(await customerWith("77"), { channels: ["sms"] }))
     const [first, second] = all as [string, string]
@@ -406,21 +406,21 @@ describe("SMS", () => {
     expect(data(await live.get(`/nudges/${id}`)).status).toBe("sent")
     await termii({ message_id: `sms-${body.to}`, status: "Delivered" })
     await reached(id, "delivered")
-    // It may overtake the messenger's own answer: that is to be said again.
+    // It may come before the messenger's own answer, so it must be sent again.
     expect((await termii({ message_id: "not-yet", status: "Delivered" })).status).toBe(404)
     const unsigned = await callback("termii/all", { message_id: "x", status: "Delivered" }, {})
     const { error } = (await unsigned.json()) as { error: { code: string } }
     expect([unsigned.status, error.code]).toEqual([403, "signature_invalid"])
   })
 
-  it("fails for a number that is none", async () => {
+  it("fails for an invalid number", async () => {
     const id = await nudge(await customerWith("99"), { channels: ["sms"] })
     expect(await reached(id, "failed")).toMatchObject({ failure_reason: "number_unreachable", sent_at: null })
   })
 })
 
 describe("e-mail", () => {
-  it("is sent with a Message-ID of the nudge's own, and is never more than sent", async () => {
+  it("is sent with the nudge's own Message-ID, and its last status is sent", async () => {
     const customer = await createCustomer(live, { email: "ada@example.com" })
     const id = await nudge(customer)
     expect(await reached(id, "sent")).toMatchObject({ channel: "email", counts_toward_allowance: false })
@@ -447,7 +447,7 @@ describe("e-mail", () => {
 })
 
 describe.concurrent("quiet hours", () => {
-  it("keep an automatic nudge until they end, and then send it", async () => {
+  it("delay an automatic nudge until they end, and then send it", async () => {
     const id = await make({ customerId: await customerWith("00"), sendAt: Date.now() + 3_600_000 })
     expect(data(await live.get(`/nudges/${id}`))).toMatchObject({
       status: "queued",
@@ -459,7 +459,7 @@ describe.concurrent("quiet hours", () => {
     await reached(id, "sent")
   })
 
-  it("let one go whose reason is over by then, and none whose reason stands", async () => {
+  it("drop a nudge whose reason is gone by then, and keep the others", async () => {
     const customer = await customerWith("00")
     await database.run(
       (sql) => sql`
@@ -473,7 +473,7 @@ describe.concurrent("quiet hours", () => {
     const reminder = { rule: "pre_due", day: 3, of: Date.parse(next_charge_at) } as const
     const due = await make({ customerId: customer, about, template: "payment_due", reminder, sendAt: Date.now() + 900 })
     const id = await make({ customerId: customer, about, sendAt: Date.now() + 1_000 })
-    // A first payment at `start_at` lies ahead as a renewal does (decision H10).
+    // A first payment at `start_at` is a future payment, as a renewal is (decision H10).
     const start_at = new Date(Date.now() + 5 * 86_400_000).toISOString()
     const later = data(await live.post("/subscriptions", { customer, plan, payment_method: "pm_live", start_at }), 201)
     const first = await make({
@@ -492,19 +492,19 @@ describe.concurrent("quiet hours", () => {
     await reached(first, "sent")
   })
 
-  it("are over for an automatic one that an outage held up for an hour", async () => {
+  it("are over for an automatic nudge that an outage delayed for an hour", async () => {
     const late = await make({ customerId: await customerWith("00"), at: Date.now() - 3_700_000 })
     expect(await reached(late, "failed")).toMatchObject({ failure_reason: "no_longer_needed", attempts: [] })
     const nearly = await make({ customerId: await customerWith("00"), at: Date.now() - 3_000_000 })
     await reached(nearly, "sent")
-    // One that was made late is as late as what it was due for.
+    // One that was made late is measured from its due instant.
     const due = { customerId: await customerWith("00"), sendAt: Date.now() - 3_700_000 }
     expect(await reached(await make(due), "failed")).toMatchObject({ failure_reason: "no_longer_needed" })
   })
 })
 
 describe.concurrent("mail to owners", () => {
-  it("that is refused for now waits without holding up others; that to nobody is given up", async () => {
+  it("with a temporary refusal waits and delays no others; mail to an unknown address is given up", async () => {
     const write = (recipient: string) =>
       database.run(
         (sql) => sql`
@@ -519,8 +519,8 @@ describe.concurrent("mail to owners", () => {
           SELECT recipient, failure_reason, next_try_at > now() + interval '30 seconds' AS waits, sent_at IS NOT NULL AS sent
           FROM owner_email WHERE subject = 'Hello' AND tries = 1 ORDER BY recipient`,
       )
-      const known = found.some((row) => row.failure_reason !== null) && found.some((row) => row.sent)
-      return known && found.length === 3 ? found : undefined
+      const isDecided = found.some((row) => row.failure_reason !== null) && found.some((row) => row.sent)
+      return isDecided && found.length === 3 ? found : undefined
     })
     expect(rows.map(({ recipient, failure_reason, sent }) => [recipient, failure_reason, sent])).toEqual([
       ["bounce@fit.example", "address_rejected", false],
@@ -536,7 +536,7 @@ describe.concurrent("mail to owners", () => {
 })
 
 describe("the allowance", () => {
-  it("is announced at 80 and 100 %, and what goes beyond is billed", async () => {
+  it("is announced at 80 and 100 %, and further use is billed", async () => {
     await database.run(
       (sql) => sql`UPDATE account SET email = 'owner@fit.example' WHERE id = ${accountId()} RETURNING 1`,
     )
@@ -556,10 +556,10 @@ describe("the allowance", () => {
     await database.run((sql) => sql`UPDATE usage_counter SET nudges = 49 WHERE account_id = ${accountId()} RETURNING 1`)
     expect((await deliver()).billed_as_overage).toBe(false)
     expect((await deliver()).billed_as_overage).toBe(true)
-    const told = (await live.all("/events"))
+    const usageEvents = (await live.all("/events"))
       .filter(({ type }) => type === "usage.threshold_reached")
       .map(({ data: { object } }) => [object.metric, object.threshold, object.used, object.included])
-    expect(told.reverse()).toEqual([
+    expect(usageEvents.reverse()).toEqual([
       ["nudges", 80, 40, 50],
       ["nudges", 100, 50, 50],
     ])

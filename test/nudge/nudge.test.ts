@@ -1,4 +1,4 @@
-/** Reminders by hand and by themselves (decisions H1 to H8, E6). */
+/** Tests manual and automatic reminders (decisions H1 to H8, E6). */
 
 import { describe, expect, it } from "vitest"
 import { hashToken } from "../../src/security/secret/linkTokens.ts"
@@ -21,7 +21,7 @@ useWhole(database)
 const START = "2026-01-31T09:00:00Z"
 const ADA = { name: "Ada Obi", phone: "+2348031234567", email: "ada@example.com" }
 
-/** A customer on a clock of its own. */
+/** A customer with its own clock. */
 const onClock = async (contact: object = ADA, at = START) => {
   const clock = await createClock(api, at)
   return { clock, customer: await createCustomer(api, { ...contact, test_clock: clock }) }
@@ -37,7 +37,7 @@ const nudge = async (customer: string, over: object = {}) =>
 const outbox = async (customer: string) => data(await api.get(`/test/nudge-outbox?customer=${customer}`))
 
 describe("a nudge", () => {
-  it("is queued, sent on the channel preferred, and delivered a second later by the customer's clock", async () => {
+  it("is queued, sent on the preferred channel, and delivered a second later by the customer's clock", async () => {
     const { clock, customer } = await onClock()
     const created = await nudge(customer)
     expect(created).toEqual({
@@ -83,7 +83,7 @@ describe("a nudge", () => {
     ])
   })
 
-  it("to a customer on no clock is delivered by the wall's", async () => {
+  it("to a customer without a clock is delivered by the wall clock", async () => {
     const customer = await createCustomer(api, ADA)
     const { id } = await nudge(customer)
     const delivered = await sent(id, "delivered")
@@ -91,7 +91,7 @@ describe("a nudge", () => {
     expect(delivered.counts_toward_allowance).toBe(true)
   })
 
-  it("keeps of its payment link nothing but a hash", async () => {
+  it("stores only a hash of its payment link", async () => {
     const { customer } = await onClock()
     const { id } = await nudge(customer)
     await sent(id)
@@ -118,7 +118,7 @@ describe("a nudge", () => {
     ],
     ["+2348000000003", "a@example.com", ["whatsapp null"], "sent"],
     [undefined, "a@example.com", ["email null"], "delivered"],
-  ])("walks the channels for %s and %s", async (phone, email, attempts, status) => {
+  ])("tries the channels for %s and %s", async (phone, email, attempts, status) => {
     const { clock, customer } = await onClock({ name: "Ada", ...(phone && { phone }), ...(email && { email }) })
     const { id } = await nudge(customer)
     await advance(api, clock, "2026-02-01T08:59:59Z")
@@ -132,7 +132,7 @@ describe("a nudge", () => {
     expect(after.counts_toward_allowance).toBe(status === "delivered")
     const types = (await api.all("/events")).filter(({ data: { object } }) => object.id === id).map(({ type }) => type)
     const [first] = (await api.all("/events")).filter(({ data: { object } }) => object.id === id).toReversed()
-    // The first event says what changed since it was made, however many channels were tried.
+    // The first event shows the changes since its creation, however many channels were tried.
     expect(first.data.previous_attributes).toMatchObject({ attempts: [], status: "queued" })
     expect(first.data.previous_attributes.channel).toBe(attempts.length === 1 ? undefined : "whatsapp")
     expect(types.reverse()).toEqual(
@@ -143,7 +143,7 @@ describe("a nudge", () => {
     expect(data(await api.get(`/nudges/${id}`))).toMatchObject({ status, counts_toward_allowance: status !== "failed" })
   })
 
-  it("that can reach nobody is made and failed, and does not count", async () => {
+  it("without a usable channel is created and failed, and does not count", async () => {
     const { customer } = await onClock({ name: "Ada" })
     for (let n = 0; n < 5; n++)
       expect(await nudge(customer, { channels: ["sms"] })).toMatchObject({
@@ -156,7 +156,7 @@ describe("a nudge", () => {
     expect(await outbox(customer)).toEqual([])
   })
 
-  it("can be sent to a customer three times within a day of its clock, also where many are sent at once", async () => {
+  it("can be sent to a customer three times within a day of its clock, also by concurrent requests", async () => {
     const { clock, customer } = await onClock()
     const body = { customer, template: "custom", custom_message: "Hello" }
     const answers = await Promise.all(Array.from({ length: 10 }, () => api.post("/nudges", body)))
@@ -169,7 +169,7 @@ describe("a nudge", () => {
     await nudge(customer)
   })
 
-  it("refuses what it cannot send, and says what to change", async () => {
+  it("refuses invalid requests, and says what to change", async () => {
     const { customer } = await onClock()
     const other = await onClock()
     const subscription = data(
@@ -199,25 +199,25 @@ describe("a nudge", () => {
     expect((await live.get("/test/nudge-outbox")).status).toBe(404)
   })
 
-  it("names what is charged next: of what is paused the rest of its period is credited, and nothing where nothing lies ahead", async () => {
+  it("names the next charge: a paused one gets credit for its period's rest, and no charge is named if none is ahead", async () => {
     const { clock, customer } = await onClock()
     const plan = await createPlan(api, { name: "Gym", amount: 10_000, billing_cycle: "daily", pause_enabled: true })
     const body = { customer, plan, payment_method: "pm_test_success" }
     const { id } = data(await api.post("/subscriptions", body), 201)
     await advance(api, clock, "2026-01-31T21:00:00Z")
-    const said = async () => {
+    const lastMessage = async () => {
       const { id: made } = await nudge(customer, { subscription: id })
       await sent(made)
       return (await outbox(customer))[0].rendered_message as string
     }
     data(await api.post(`/subscriptions/${id}/pause`, { resumes_at: "2026-02-01T06:00:00Z" }))
     // Half of the day is left: 50 of 100 naira.
-    expect(await said()).toContain("₦50.00 for Gym is due to Fit Lagos on 1 February 2026.")
+    expect(await lastMessage()).toContain("₦50.00 for Gym is due to Fit Lagos on 1 February 2026.")
     await advance(api, clock, "2026-02-01T06:00:00Z")
     expect(data(await api.get(`/subscriptions/${id}`)).status).toBe("active")
     expect(data(await api.get(`/charges?subscription=${id}`))[0].amount).toBe(5_000)
     data(await api.post(`/subscriptions/${id}/cancel`, {}))
-    expect(await said()).toContain("a payment to Fit Lagos is due.")
+    expect(await lastMessage()).toContain("a payment to Fit Lagos is due.")
   })
 
   it("is listed by customer, subscription, channel and status, and expands", async () => {
@@ -261,7 +261,7 @@ describe("reminders", () => {
       .reverse()
       .map(({ template, created_at }) => `${created_at.slice(0, 16)} ${template}`)
 
-  it("go out before what is due and after what failed, in their order among the rest", async () => {
+  it("are sent before the due date and after failures, in order with the other timers", async () => {
     const { clock, id } = await subscribe({ name: "Gym" }, "pm_test_success_then_insufficient_funds")
     await advance(api, clock, "2026-03-15T09:00:00Z")
     expect(await timeline(api, [id], { nudges: true })).toEqual([
@@ -295,7 +295,7 @@ describe("reminders", () => {
     ])
   })
 
-  it("ask for another payment method where the one there is will never do", async () => {
+  it("ask for another payment method if the current one can never work", async () => {
     const { clock, id, customer } = await subscribe(
       { reminders: { post_due_days: [] } },
       "pm_test_success_then_expired_card",
@@ -307,7 +307,7 @@ describe("reminders", () => {
     )
   })
 
-  it("stop for somebody who is leaving", async () => {
+  it("stop for a customer who is leaving", async () => {
     const { clock, id } = await subscribe(
       { reminders: { pre_due_days: [] } },
       "pm_test_success_then_insufficient_funds",
@@ -319,7 +319,7 @@ describe("reminders", () => {
     expect(await sentAt(id)).toEqual(["2026-03-01T09:00 payment_failed"])
   })
 
-  it("are none for a day before the period, without a charge ahead, or where the plan has none", async () => {
+  it("are not sent for a day before the period, without a future charge, or if the plan has none", async () => {
     const daily = await subscribe({ billing_cycle: "daily" })
     const cancelling = await subscribe({})
     data(await api.patch(`/subscriptions/${cancelling.id}`, { cancel_at_period_end: true }))
@@ -334,7 +334,7 @@ describe("reminders", () => {
     }
   })
 
-  it("follow the plan as it is when they come", async () => {
+  it("follow the plan's rules at the time they are sent", async () => {
     const { clock, id, plan } = await subscribe({})
     data(await api.patch(`/plans/${plan}`, { reminders: { pre_due_days: [10, 2] } }))
     await advance(api, clock, "2026-02-20T09:00:00Z")
@@ -343,7 +343,7 @@ describe("reminders", () => {
     expect(await sentAt(id)).toEqual(["2026-02-18T09:00 payment_due", "2026-02-27T09:00 payment_due"])
   })
 
-  it("of a trial speak of its end", async () => {
+  it("of a trial mention its end", async () => {
     const { clock, id, customer } = await subscribe({ trial_days: 14 })
     await advance(api, clock, "2026-02-13T09:00:00Z")
     expect(await sentAt(id)).toEqual(["2026-02-11T09:00 payment_due"])
@@ -352,7 +352,7 @@ describe("reminders", () => {
     )
   })
 
-  it("do not use up the nudges by hand, and fail where nobody can be reached", async () => {
+  it("do not use up the manual nudges, and fail if no channel works", async () => {
     const { clock, customer, id } = await subscribe({ reminders: { pre_due_days: [5, 4, 3, 2] } }, "pm_test_success", {
       name: "Ada",
     })

@@ -1,4 +1,4 @@
-/** Reminders of subscriptions that begin, or are paid for, while their plan's rules change (decision C3). */
+/** Tests reminders of subscriptions that start, or are paid, while their plan's rules change (decision C3). */
 import { Effect } from "effect"
 import { expect, it } from "vitest"
 import { hold } from "../support/hold.ts"
@@ -9,7 +9,7 @@ import { useWhole } from "../support/whole.ts"
 const { api, database } = useInstance()
 useWhole(database)
 
-/** Days before the period's end (or the trial's) on which a subscription's next reminder is due. */
+/** The days before the period's (or trial's) end on which a subscription's next reminder is due. */
 const daysBefore = async (id: string): Promise<number> => {
   const [row] = await database.run(
     (sql) => sql<{ days: number }>`
@@ -24,7 +24,7 @@ const subscribe = async (plan: string, over: Readonly<Record<string, unknown>> =
   return data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", ...over }), 201).id
 }
 
-it("goes by the rules as they are when a payment is settled, whatever the process remembers of them", async () => {
+it("use the rules at the settlement of a payment, whatever the process has cached", async () => {
   const plan = await createPlan(api, { reminders: { pre_due_days: [5] } })
   const first = await subscribe(plan)
   expect(await daysBefore(first)).toBe(5)
@@ -33,7 +33,7 @@ it("goes by the rules as they are when a payment is settled, whatever the proces
   expect(await daysBefore(await subscribe(plan))).toBe(7)
 })
 
-it("has a subscription that begins while the rules change go by the new ones", async () => {
+it("use the new rules for a subscription that starts while they change", async () => {
   const plan = await createPlan(api, { reminders: { pre_due_days: [5] } })
   for (const over of [{ trial_days: 30 }, {}]) {
     await database.run(
@@ -47,17 +47,17 @@ it("has a subscription that begins while the rules change go by the new ones", a
       ),
     )
     const subscribing = subscribe(plan, over)
-    await changing.stands()
+    await changing.waiters()
     await changing.release()
     expect(await daysBefore(await subscribing)).toBe(7)
   }
 })
 
-it("are not changed before what is about to go by them is written", async () => {
+it("cannot change before a transaction that uses them is written", async () => {
   const plan = await createPlan(api)
   const beginning = await hold(database, (sql) => sql`SELECT 1 FROM plan WHERE id = ${plan} FOR KEY SHARE`)
   const changing = api.patch(`/plans/${plan}`, { reminders: { pre_due_days: [7] } })
-  await beginning.stands()
+  await beginning.waiters()
   await beginning.release()
   expect(data(await changing).reminders.pre_due_days).toEqual([7])
 })

@@ -1,9 +1,9 @@
-/** What is put into a template stays text, wherever it stands, or is refused. */
+/** Tests that a value in a template stays text, in any place, or is refused. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { type Html, html, ownMarkup } from "../../src/pages/html.ts"
 
-/** What somebody might try, among whatever else. */
+/** Attack strings, among random ones. */
 const hostile = fc.oneof(
   fc.string(),
   fc.string({ unit: "binary" }),
@@ -19,7 +19,7 @@ const hostile = fc.oneof(
   ),
 )
 
-/** Text as a browser reads it from markup. */
+/** The text that a browser reads from markup. */
 const unescaped = (markup: string): string =>
   markup
     .replaceAll("&lt;", "<")
@@ -28,12 +28,12 @@ const unescaped = (markup: string): string =>
     .replaceAll("&#39;", "'")
     .replaceAll("&amp;", "&")
 
-/** A template as the compiler makes it, of pieces that are only known now. */
+/** A template as the compiler makes it, from pieces generated here. */
 const template = (pieces: ReadonlyArray<string>, ...values: Parameters<typeof html>[1][]): Html =>
   html(Object.assign([...pieces], { raw: pieces }) as unknown as TemplateStringsArray, ...values)
 
 describe("values", () => {
-  it("stand in text as they are, without a character that markup is made of", () => {
+  it("in text are unchanged, without a character of markup", () => {
     fc.assert(
       fc.property(hostile, (text) => {
         const [, inside] = /^<p>(.*)<\/p>$/s.exec(html`<p>${text}</p>`.toString())!
@@ -43,7 +43,7 @@ describe("values", () => {
     )
   })
 
-  it("stand in attributes as they are, and never end them", () => {
+  it("in attributes are unchanged, and never end them", () => {
     fc.assert(
       fc.property(hostile, hostile, (one, two) => {
         const [, inside] = /^<input value="(.*)" title="x">$/s.exec(
@@ -55,13 +55,13 @@ describe("values", () => {
     )
   })
 
-  it("are joined where they are many, nothing where they are nothing, and markup where a template made them", () => {
+  it("are joined if they are a list, omitted if they are empty, and markup if a template made them", () => {
     const items = ["<", 1, null, undefined, false, ["&", html`<b>${">"}</b>`]]
     expect(html`<p>${items}</p>`.toString()).toBe("<p>&lt;1&amp;<b>&gt;</b></p>")
     expect(html`${ownMarkup("<style></style>")}`.toString()).toBe("<style></style>")
   })
 
-  it("leave out an attribute that is nothing, and give one that is true no value", () => {
+  it("omit an empty attribute, and write a true one without a value", () => {
     const input = (required: boolean, value: string | null | undefined) =>
       html`<input name="x" required="${required}" value="${value}">`.toString()
     expect(input(true, "")).toBe('<input name="x" required value="">')
@@ -70,7 +70,7 @@ describe("values", () => {
     expect(html`<p class="a ${null}b">x</p>`.toString()).toBe('<p class="a b">x</p>')
   })
 
-  it("are no objects, and no markup in an attribute", () => {
+  it("cannot be objects, nor markup in an attribute", () => {
     expect(() => html`<p>${{ toString: () => "<b>" } as never}</p>`).toThrow("no text")
     expect(() => html`<p>${true}</p>`).toThrow("no text")
     expect(() => html`<p title="${html`"`}">x</p>`).toThrow("no text")
@@ -116,7 +116,7 @@ describe("places", () => {
     for (let i = 0; i < 2; i++) expect(() => html(pieces, "b")).toThrow()
   })
 
-  it("takes whole documents", () => {
+  it("accepts whole documents", () => {
     const page = html`<!doctype html><!-- x --><title>${"<"}</title><svg viewBox="0 0 1 1"><path d="${"M0"}"/></svg><br>`
     expect(page.toString()).toContain('<title>&lt;</title><svg viewBox="0 0 1 1"><path d="M0"/></svg>')
   })
@@ -149,12 +149,12 @@ describe("addresses", () => {
     "chidi.example",
     "blob:https://x.example/1",
     "",
-  ])("do not lead to %j", (address) => {
+  ])("do not link to %j", (address) => {
     expect(() => link(address)).toThrow("no address")
     expect(() => html`<form action="${address}"></form>`).toThrow("no address")
   })
 
-  it("never lead to anything but the web or this host", () => {
+  it("never link to anything but the web or this host", () => {
     fc.assert(
       fc.property(
         fc.oneof(

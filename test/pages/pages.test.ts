@@ -1,4 +1,4 @@
-/** What every hosted page holds, and what each of them says. */
+/** Tests the common structure of the hosted pages, and the content of each. */
 import { createHash } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import { gallery } from "../../scripts/gallery.ts"
@@ -16,7 +16,7 @@ import { TEST_METHODS, testMethod } from "../../src/rails/rail/simulator/methods
 const PAGES = [...gallery()]
 const NOW = Date.UTC(2027, 2, 3, 9)
 
-/** What people type and merchants are called. */
+/** Input of buyers, and names of merchants. */
 const checkoutView = (text: string, form: Partial<PaymentForm> = {}): CheckoutView => ({
   business: text,
   simulated: true,
@@ -107,7 +107,7 @@ const hostileForm = (text: string): Partial<PaymentForm> => ({
   refusal: text,
 })
 
-/** Every page with this text wherever a text goes. */
+/** Each page with this text in all its texts. */
 const pagesOf = (text: string): ReadonlyArray<string> => [
   checkoutPage(checkoutView(text)),
   checkoutPage(checkoutView(text, hostileForm(text))),
@@ -122,7 +122,7 @@ const count = (text: string, pattern: RegExp): number => text.match(pattern)?.le
 const checkout = (form: Partial<PaymentForm> = {}): string => checkoutPage(checkoutView("Gym", form))
 
 describe.each(PAGES)("the page %s", (_, page) => {
-  it("is one document of less than 30 KB that asks for nothing else", () => {
+  it("is one document of less than 30 KB that loads nothing else", () => {
     expect(Buffer.byteLength(page)).toBeLessThan(30_000)
     expect(count(page, /\ssrc=|<link (?!rel="icon" href="data:,">)|@import|url\(/g)).toBe(0)
   })
@@ -134,14 +134,14 @@ describe.each(PAGES)("the page %s", (_, page) => {
       expect([element, count(page, new RegExp(`<${element}[ >]`, "g"))]).toEqual([element, 1])
   })
 
-  it("has each ID once, and labels, descriptions and links that lead to one", () => {
+  it("has each ID once, and labels, descriptions and links refer to existing ones", () => {
     const ids = [...page.matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id!)
     expect(ids.toSorted()).toEqual([...new Set(ids)].toSorted())
     const led = [...page.matchAll(/\s(?:(?:for|aria-describedby|aria-labelledby|form)="|href="#)([^"]+)"/g)]
     for (const id of led.flatMap(([, many]) => many!.split(" "))) expect(ids).toContain(id)
   })
 
-  it("has no inline style or handler, and its policy names what it has inline", () => {
+  it("has no inline style or handler, and its policy lists its inline code", () => {
     expect(page).not.toMatch(/<[^>]+\s(style|on[a-z]+)=/i)
     const policy = pageHeaders({})["content-security-policy"]!
     for (const [, kind, text] of page.matchAll(/<(style|script)[^>]*>(.*?)<\/\1>/gs)) {
@@ -152,7 +152,7 @@ describe.each(PAGES)("the page %s", (_, page) => {
   })
 })
 
-describe("what anybody sends", () => {
+describe("untrusted input", () => {
   it.each([`"><script>alert(1)</script>`, `' onfocus='alert(1)`, "</title><img src=x>", "&lt;b&gt;"])(
     "stays text: %s",
     (text) => {
@@ -168,7 +168,7 @@ describe("what anybody sends", () => {
     },
   )
 
-  it.each(["javascript:alert(1)", "data:text/html,x", "//evil.example"])("is no address to lead to: %s", (url) => {
+  it.each(["javascript:alert(1)", "data:text/html,x", "//evil.example"])("is not accepted as a link: %s", (url) => {
     const view = checkoutView("Gym")
     expect(() => checkoutPage({ ...view, cancelUrl: url })).toThrow("no address")
     expect(() => checkoutPage(checkoutView("Gym", { action: url }))).toThrow("no address")
@@ -178,7 +178,7 @@ describe("what anybody sends", () => {
 })
 
 describe("the headers", () => {
-  it("let a page run what is in it, and its form end at the origins that are given", () => {
+  it("allow a page's own script, and its form to end at the given origins", () => {
     const headers = pageHeaders({ formActions: ["https://gym.example", "http://127.0.0.1:3000"] })
     expect(headers).toEqual({
       "content-security-policy": expect.stringMatching(
@@ -195,7 +195,7 @@ describe("the headers", () => {
   })
 
   it.each(["https://gym.example/", "https://gym.example; script-src *", "*", "'unsafe-inline'", "null"])(
-    "take no %s for an origin",
+    "do not accept %s as an origin",
     (origin) => {
       expect(() => pageHeaders({ formActions: [origin] })).toThrow("no origin")
     },
@@ -203,7 +203,7 @@ describe("the headers", () => {
 })
 
 describe("the form", () => {
-  it("posts to where it is told what was shown", () => {
+  it("posts the shown values to the given address", () => {
     const page = checkout({ submission: "s1" })
     expect(page).toContain('<form id="payment" method="post" action="/checkout/token/complete" novalidate>')
     expect(page).toContain('<input type="hidden" name="submission" value="s1">')
@@ -214,14 +214,14 @@ describe("the form", () => {
       expect(page).toContain(`autocomplete="${completes}"`)
   })
 
-  it("says on its button what happens", () => {
+  it("shows the action on its button", () => {
     const button = (form: Partial<PaymentForm>) => /<button class="button"[^>]*>([^<]*)</.exec(checkout(form))![1]
     expect(button({})).toBe("Pay ₦10,000.00")
     expect(button({ purpose: "start_trial", amountKobo: 0 })).toBe("Start free trial")
     expect(button({ purpose: "save", amountKobo: 0 })).toBe("Save payment method")
   })
 
-  it("asks nothing of somebody who is known, and nothing but the code where the bank wants one", () => {
+  it("asks an existing buyer nothing, and only for the code if the bank needs one", () => {
     expect(checkout({ details: null })).not.toContain('name="email"')
     const page = checkout({ asksOtp: true, chosen: "pm_test_requires_otp" })
     expect(page).toContain('<input type="hidden" name="payment_method" value="pm_test_requires_otp">')
@@ -233,7 +233,7 @@ describe("the form", () => {
     expect(page).toContain('href="/checkout/token"')
   })
 
-  it("lets choose among saved methods and another card", () => {
+  it("offers the saved methods and another card", () => {
     const visa = { ...testMethod("pm_test_visa")!, declinedAt: null }
     const page = checkout({ saved: [visa], chosen: visa.id })
     expect(page).toMatch(/id="payment_method" value="pm_test_visa" checked/)
@@ -255,7 +255,7 @@ describe("the form", () => {
     expect(live).toContain("at the payment company’s own page")
   })
 
-  it("says what is wrong at the top and at the field", () => {
+  it("shows errors at the top and at the field", () => {
     const page = checkout({
       errors: [
         { field: "email", message: "Write your e-mail address." },
@@ -274,20 +274,20 @@ describe("the form", () => {
 })
 
 describe("the other pages", () => {
-  it("a checkout says until when it is open, and counts down only where time passes", () => {
+  it("a checkout shows its expiry, and counts down only if time passes", () => {
     expect(checkout()).toContain(`Open until 4 March 2027, 10:00<span data-left="${DAY_MS}"`)
     expect(checkoutPage({ ...checkoutView("Gym"), onTestClock: true })).not.toContain("data-left=")
   })
 
-  it("a payment link says what is owed and what happens else", () => {
+  it("a payment link shows the amount due and the other next steps", () => {
     const page = paymentLinkPage(linkView("Gym"))
-    for (const said of [
+    for (const sentence of [
       "₦5,000.00 to pay",
       "not paid since 3 March 2027",
       "If you do nothing",
       "Deliveries of Gym are held",
     ])
-      expect(page).toContain(said)
+      expect(page).toContain(sentence)
     expect(page).not.toContain("The next charge")
     const nothing = paymentLinkPage({ ...linkView("Gym"), owed: [], consequences: [], halts: [] })
     expect(nothing).toContain("Nothing to pay")
@@ -295,7 +295,7 @@ describe("the other pages", () => {
     expect(nothing).not.toMatch(/If you do nothing|paused/)
   })
 
-  it("a pending page looks again, with scripts and without", () => {
+  it("a pending page refreshes, with scripts and without", () => {
     const page = pendingPage(pendingView("Gym"))
     expect(page).toContain('<noscript><meta http-equiv="refresh" content="5"></noscript>')
     expect(page).toContain('data-look="/checkout/token/return?look"')
@@ -303,13 +303,13 @@ describe("the other pages", () => {
     expect(page).not.toContain("<form")
   })
 
-  it("the start page shows a key only where it is given one", () => {
+  it("the start page shows a key only if it gets one", () => {
     expect(startPage({ origin: "http://127.0.0.1:3000", demoKey: "sk_1" })).toContain("Bearer sk_1")
     expect(startPage({ origin: "http://127.0.0.1:3000", demoKey: null })).not.toContain("curl")
   })
 })
 
-it("a buyer whose payment may have been made is sent back to the page, with nothing of what programs do", () => {
+it("a buyer who may have paid is sent back to the page, without the fields for programs", () => {
   const shown = refusedPage({
     refusal: OUTCOME_UNKNOWN,
     requestId: "req_1",

@@ -1,4 +1,4 @@
-/** What buyers read, to the letter. */
+/** Tests the exact texts for buyers. */
 import { describe, expect, it } from "vitest"
 import { DAY_MS } from "../../src/base/time.ts"
 import type { Offer } from "../../src/pages/views.ts"
@@ -35,10 +35,11 @@ const OFFER: Offer = {
 }
 const TRIAL: Offer = { ...OFFER, trialEndsAt: START + 14 * DAY_MS, nextChargeAt: START + 14 * DAY_MS }
 const DELIVERY: Offer = { ...OFFER, cycle: "per_delivery", nextChargeAt: null }
-const END = "To cancel, contact Iron Gym: nothing more is charged then, and what was paid is not refunded by itself."
+const END =
+  "To cancel, contact Iron Gym: nothing more is charged then, and what was paid is not refunded automatically."
 
 describe("days", () => {
-  it("are Nigeria's", () => {
+  it("have Nigeria's format", () => {
     expect(day(START)).toBe("3 March 2027")
     expect(dayAndHour(START)).toBe("3 March 2027, 10:00")
     expect(dayAndHour(Date.UTC(2027, 11, 31, 23))).toBe("1 January 2028, 00:00")
@@ -57,7 +58,7 @@ describe("an offer", () => {
     expect(terms({ ...OFFER, cycle })).toBe(says)
   })
 
-  it("says how many, how long a trial is, and what units cost", () => {
+  it("shows the quantity, the length of a trial, and the price of units", () => {
     expect(terms({ ...OFFER, quantity: 2 })).toBe("2 × ₦5,000.00 every month, from 3 March 2027")
     expect(terms(TRIAL)).toBe("Free until 17 March 2027 (14 days). Then ₦5,000.00 every month.")
     expect(terms({ ...TRIAL, trialEndsAt: START + DAY_MS })).toBe(
@@ -66,18 +67,18 @@ describe("an offer", () => {
     expect(units(5_000)).toBe("plus ₦50.00 for each unit used")
   })
 
-  it("says how it goes on and ends", () => {
+  it("shows how it continues and ends", () => {
     expect(renewal("Iron Gym", OFFER)).toBe(
-      `It renews by itself on 3 April 2027 and every month after that, until it is cancelled. ${END}`,
+      `It renews automatically on 3 April 2027 and every month after that, until it is cancelled. ${END}`,
     )
     expect(renewal("Iron Gym", TRIAL)).toBe(
       `Nothing is charged for it today. You are charged on 17 March 2027 and every month after that, until it is cancelled. ${END}`,
     )
     expect(renewal("Iron Gym", { ...OFFER, isEnding: true })).toBe(
-      `It ends by itself on 3 April 2027, and nothing more is charged. ${END}`,
+      `It ends automatically on 3 April 2027, and nothing more is charged. ${END}`,
     )
     expect(renewal("Iron Gym", { ...OFFER, isEnding: true, unitKobo: 5_000 })).toBe(
-      `It ends by itself on 3 April 2027: only what you have used by then is still charged. ${END}`,
+      `It ends automatically on 3 April 2027: only what you have used by then is still charged. ${END}`,
     )
     expect(terms({ ...OFFER, isEnding: true })).toBe("₦5,000.00, from 3 March 2027 to 3 April 2027")
     expect(terms({ ...TRIAL, isEnding: true })).toBe("Free until 17 March 2027 (14 days).")
@@ -89,7 +90,7 @@ describe("an offer", () => {
 })
 
 describe("payment methods", () => {
-  it("are called by brand or bank and their last digits", () => {
+  it("are named by brand or bank and their last digits", () => {
     const called = (id: string) => paymentMethod(testMethod(id)!)
     expect(called("pm_test_visa")).toBe("Visa •••• 1111")
     expect(called("pm_test_mastercard")).toBe("Mastercard •••• 4444")
@@ -100,7 +101,7 @@ describe("payment methods", () => {
     expect(expiry(testMethod("pm_test_ussd")!)).toBe(null)
   })
 
-  it("of the sandbox look different, each of them", () => {
+  it("of the sandbox are all different", () => {
     const looks = [...TEST_METHODS.keys()].map((id) => paymentMethod(testMethod(id)!))
     expect(new Set(looks).size).toBe(looks.length)
     const digits = [...TEST_METHODS.values()].flatMap(({ looks: { last4 } }) => last4 ?? [])
@@ -108,12 +109,12 @@ describe("payment methods", () => {
     for (const one of digits) expect(one).toMatch(/^\d{4}$/)
   })
 
-  it("of the sandbox end as the test cards that stand for them", () => {
+  it("of the sandbox end like their test cards", () => {
     for (const { number, method } of TEST_CARDS)
       expect([method, testMethod(method)!.last4]).toEqual([method, number.replaceAll(" ", "").slice(-4)])
   })
 
-  it("are called something where little is known of them", () => {
+  it("have a name if little is known of them", () => {
     const unknown = { id: "pm_1", brand: null, last4: null, bank_name: null, exp_month: null, exp_year: null }
     expect(paymentMethod({ ...unknown, type: "card" })).toBe("Card")
     expect(paymentMethod({ ...unknown, type: "card", brand: "afrigo" })).toBe("afrigo")
@@ -123,7 +124,7 @@ describe("payment methods", () => {
 })
 
 describe("other sentences", () => {
-  it("say what becomes of a payment method", () => {
+  it("say how a payment method will be used", () => {
     expect(saving("Iron Gym", true, "default")).toBe(
       "Later payments to Iron Gym are charged to this payment method, until you ask Iron Gym to remove it.",
     )
@@ -137,10 +138,10 @@ describe("other sentences", () => {
   })
 
   it("say what is not served, and what ends that", () => {
-    const said = (["pause", "restrict", "hold"] as const).map((what) =>
+    const sentences = (["pause", "restrict", "hold"] as const).map((what) =>
       halt({ plan: "Gym", what, since: START, ends: "by_paying" }, "Iron Gym"),
     )
-    expect(said).toEqual([
+    expect(sentences).toEqual([
       "Gym has been paused since 3 March 2027. Paying resumes it.",
       "Access to Gym has been restricted since 3 March 2027. Paying restores it.",
       "Deliveries of Gym have been held since 3 March 2027. Paying starts them again.",
@@ -169,11 +170,11 @@ describe("other sentences", () => {
     )
   })
 
-  it("say what happens by itself", () => {
-    const said = (["retry", "pause", "restrict", "hold", "cancel"] as const).map((what) =>
+  it("say what happens automatically", () => {
+    const sentences = (["retry", "pause", "restrict", "hold", "cancel"] as const).map((what) =>
       consequence({ at: START, what, plan: "Gym" }),
     )
-    expect(said).toEqual([
+    expect(sentences).toEqual([
       "We try your saved payment method again",
       "Gym is paused",
       "Access to Gym is restricted",

@@ -1,4 +1,4 @@
-/** Hearing what is notified: all channels on one connection, which is made again where it is lost or silent. */
+/** Tests listening to notifications: all channels on one connection, which is opened again if it is lost or silent. */
 import { Effect, Layer, Logger, Queue, type Redacted, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { expect, it } from "vitest"
@@ -10,7 +10,7 @@ import { startProxy } from "../support/proxy.ts"
 
 const database = useDatabase()
 
-/** Notices are heard by way of `url`; the rest goes to the database itself. */
+/** Notifications arrive through `url`. All other queries go directly to the database. */
 const run = <A, E>(
   program: Effect.Effect<A, E, Listener | SqlClient.SqlClient | Scope.Scope>,
   url: Redacted.Redacted<string> = database.url(),
@@ -23,8 +23,8 @@ const run = <A, E>(
     ),
   )
 
-/** What a listener is told, in its order. */
-const told = Effect.fnUntraced(function* (channel: string) {
+/** The calls of a listener, in order. */
+const record = Effect.fnUntraced(function* (channel: string) {
   const queue = yield* Queue.unbounded<string>()
   yield* (yield* Listener).listen(channel, {
     notice: (payload) => Queue.offerUnsafe(queue, payload),
@@ -37,13 +37,13 @@ const told = Effect.fnUntraced(function* (channel: string) {
 const notify = (channel: string, payload: string) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT pg_notify(${channel}, ${payload})`)
 
-it("hears each channel for its listener, on one connection, also where that comes later", async () => {
-  const heard = await run(
+it("delivers each channel to its listener, on one connection, also for channels added later", async () => {
+  const received = await run(
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const first = yield* told("first_channel")
+      const first = yield* record("first_channel")
       expect(yield* first).toBe("began")
-      const later = yield* told("later_channel")
+      const later = yield* record("later_channel")
       expect(yield* later).toBe("began")
       yield* notify("later_channel", "1")
       yield* notify("first_channel", "2")
@@ -53,14 +53,14 @@ it("hears each channel for its listener, on one connection, also where that come
       return [yield* first, yield* later, yield* later, sessions.length]
     }),
   )
-  expect(heard).toEqual(["2", "1", "4", 1])
+  expect(received).toEqual(["2", "1", "4", 1])
 })
 
-it("hears again where the connection was lost, and says between what that was so", async () => {
+it("listens again after the connection was lost, and reports the gap", async () => {
   await run(
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const [one, other] = [yield* told("one_channel"), yield* told("other_channel")]
+      const [one, other] = [yield* record("one_channel"), yield* record("other_channel")]
       expect([yield* one, yield* other]).toEqual(["began", "began"])
       yield* sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${sql.literal(LISTENING)}`
       for (const next of [one, other]) expect([yield* next, yield* next]).toEqual(["ended", "began"])
@@ -71,11 +71,11 @@ it("hears again where the connection was lost, and says between what that was so
   )
 })
 
-it("hears again where the connection died without a word", async () => {
+it("listens again after the connection died silently", async () => {
   const proxy = await startProxy(database.url())
   await run(
     Effect.gen(function* () {
-      const next = yield* told("one_channel")
+      const next = yield* record("one_channel")
       expect(yield* next).toBe("began")
       yield* Effect.sync(proxy.hush)
       expect(yield* next).toBe("ended")
@@ -88,14 +88,14 @@ it("hears again where the connection died without a word", async () => {
   ).finally(proxy.close)
 })
 
-it("keeps what fails in one listener from the others", async () => {
+it("keeps one listener's failure from the others", async () => {
   await run(
     Effect.gen(function* () {
       const fail = () => {
         throw new Error("a defect")
       }
       yield* (yield* Listener).listen("one_channel", { notice: fail, began: fail, ended: fail })
-      const other = yield* told("other_channel")
+      const other = yield* record("other_channel")
       expect(yield* other).toBe("began")
       yield* notify("one_channel", "1")
       yield* notify("other_channel", "2")
@@ -104,12 +104,12 @@ it("keeps what fails in one listener from the others", async () => {
   )
 })
 
-it("does not hear what nobody listens to any more", async () => {
+it("stops listening on a channel without listeners", async () => {
   await run(
     Effect.gen(function* () {
-      const stays = yield* told("one_channel")
+      const stays = yield* record("one_channel")
       expect(yield* stays).toBe("began")
-      const gone = yield* Effect.scoped(Effect.tap(told("one_channel"), (next) => next))
+      const gone = yield* Effect.scoped(Effect.tap(record("one_channel"), (next) => next))
       yield* notify("one_channel", "1")
       expect(yield* stays).toBe("1")
       const other = yield* Effect.raceFirst(gone, Effect.as(Effect.yieldNow, "nothing"))

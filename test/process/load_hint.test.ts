@@ -1,4 +1,4 @@
-/** Background work while requests are answered: fewer batches at once, and nothing is left. */
+/** Tests background work while requests are answered: fewer batches in parallel, and all work is done. */
 import { Effect } from "effect"
 import { afterEach, describe, expect, it, vi } from "vitest"
 import { isServing, recordRequest } from "../../src/process/loadHint.ts"
@@ -6,14 +6,14 @@ import { sweep, type TimerHandler } from "../../src/runtime/fire.ts"
 
 const HOUR_MS = 3_600_000
 const real = performance.now.bind(performance)
-/** What the process takes for the time since its start, apart from the real one by so much. */
+/** The process's clock since its start, this far ahead of the real one. */
 const apart = (ms: number) => vi.spyOn(performance, "now").mockImplementation(() => real() + ms)
 
 afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** A noun of which so many batches are due; `fired` sees, at each, how many are under way. */
+/** A noun with this many due batches. `fired` gets the number in progress at each batch. */
 const due = (batches: number, fired: (underWay: number) => void): TimerHandler<never> => {
   let left = batches
   let underWay = 0
@@ -32,8 +32,8 @@ const due = (batches: number, fired: (underWay: number) => void): TimerHandler<n
   }
 }
 
-describe("whether anybody else asks", () => {
-  it("is not said of an account's own requests", () => {
+describe("requests of other accounts", () => {
+  it("do not include an account's own requests", () => {
     apart(-4 * HOUR_MS)
     recordRequest("acc_a")
     apart(-3 * HOUR_MS)
@@ -48,14 +48,14 @@ describe("whether anybody else asks", () => {
     expect(asking()).toEqual([true, true, true])
   })
 
-  it("is said of requests that are of no account", () => {
+  it("include requests without an account", () => {
     apart(-2.5 * HOUR_MS)
     recordRequest()
     recordRequest("acc_a")
     expect([isServing("acc_a"), isServing("acc_b")]).toEqual([true, true])
   })
 
-  it("is forgotten after a minute, whoever goes on", () => {
+  it("are forgotten after a minute, even if the account's own continue", () => {
     apart(-2.4 * HOUR_MS)
     recordRequest("acc_b")
     recordRequest("acc_a")
@@ -66,7 +66,7 @@ describe("whether anybody else asks", () => {
 })
 
 describe("a sweep", () => {
-  it("has three batches under way where nobody asks", async () => {
+  it("runs three batches in parallel if there are no requests", async () => {
     apart(HOUR_MS)
     expect(isServing()).toBe(false)
     const seen: Array<number> = []
@@ -74,8 +74,8 @@ describe("a sweep", () => {
     expect(Math.max(...seen)).toBe(3)
   })
 
-  it("has two while requests are answered", async () => {
-    // In the past, so that nobody who comes after this test is serving.
+  it("runs two while requests are answered", async () => {
+    // In the past, so that later tests see no requests.
     apart(-HOUR_MS)
     recordRequest()
     const seen: Array<number> = []
@@ -83,7 +83,7 @@ describe("a sweep", () => {
     expect(Math.max(...seen)).toBe(2)
   })
 
-  it("goes on in two once a request comes, and fires all the same", async () => {
+  it("continues with two after a request comes, and fires all timers", async () => {
     apart(-2 * HOUR_MS)
     recordRequest()
     apart(-HOUR_MS)

@@ -1,4 +1,4 @@
-/** What says in which queues something waits. */
+/** Tests the poller that reports which queues have work. */
 import { Effect, Exit, Layer, Logger, Queue, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { expect, it } from "vitest"
@@ -20,37 +20,37 @@ const run = <A, E>(program: Effect.Effect<A, E, QueuePoller | SqlClient.SqlClien
     ),
   )
 
-it("tells each queue that something waits, for as long as something does", async () => {
-  const told = await run(
+it("notifies each queue as long as it has work", async () => {
+  const notified = await run(
     Effect.gen(function* () {
-      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]
+      const [sql, poller, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]
       yield* sql`CREATE TABLE full_queue AS SELECT 1 AS id`
       yield* sql`CREATE TABLE empty_queue AS SELECT 1 AS id LIMIT 0`
-      const its = yield* Scope.make()
+      const scope = yield* Scope.make()
       const watch = (name: string) =>
-        lookout.watch(sql`SELECT FROM ${sql(name)} ORDER BY id LIMIT 1`, () => Queue.offerUnsafe(found, name))
+        poller.watch(sql`SELECT FROM ${sql(name)} ORDER BY id LIMIT 1`, () => Queue.offerUnsafe(found, name))
       yield* watch("empty_queue")
-      yield* Scope.provide(watch("full_queue"), its)
+      yield* Scope.provide(watch("full_queue"), scope)
       const first = yield* Effect.forEach([1, 2, 3], () => Queue.take(found))
-      // Nobody watches it any more.
-      yield* Scope.close(its, Exit.void)
+      // Nothing polls it any more.
+      yield* Scope.close(scope, Exit.void)
       yield* sql`INSERT INTO empty_queue VALUES (1)`
       yield* Queue.clear(found)
       return { first, later: yield* Effect.forEach([1, 2, 3], () => Queue.take(found)) }
     }),
   )
-  expect(told).toEqual({
+  expect(notified).toEqual({
     first: ["full_queue", "full_queue", "full_queue"],
     later: ["empty_queue", "empty_queue", "empty_queue"],
   })
 })
 
-it("looks again where a look fails", async () => {
-  const told = await run(
+it("polls again after a failed poll", async () => {
+  const notified = await run(
     Effect.gen(function* () {
-      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]
-      yield* lookout.watch(sql`SELECT FROM late_queue LIMIT 1`, () => Queue.offerUnsafe(found, "late_queue"))
-      // There is no such table before: the first looks fail.
+      const [sql, poller, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]
+      yield* poller.watch(sql`SELECT FROM late_queue LIMIT 1`, () => Queue.offerUnsafe(found, "late_queue"))
+      // The table does not exist yet: the first polls fail.
       const failed = sql<{
         n: number
       }>`SELECT xact_rollback::integer AS n FROM pg_stat_database WHERE datname = current_database()`
@@ -60,19 +60,19 @@ it("looks again where a look fails", async () => {
       return yield* Queue.take(found)
     }),
   )
-  expect(told).toBe("late_queue")
+  expect(notified).toBe("late_queue")
 })
 
-it("keeps no queue for another that cannot be looked at", async () => {
+it("delays no queue because of another that cannot be polled", async () => {
   await database.run((sql) => sql`CREATE TABLE locked_queue AS SELECT 1 AS id LIMIT 0`)
   await database.run((sql) => sql`CREATE TABLE other_queue AS SELECT 1 AS id`)
   const { release } = await hold(database, (sql) => sql`LOCK TABLE locked_queue IN ACCESS EXCLUSIVE MODE`)
-  const told = await run(
+  const notified = await run(
     Effect.gen(function* () {
-      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]
+      const [sql, poller, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]
       for (const name of ["locked_queue", "other_queue"])
-        yield* lookout.watch(sql`SELECT FROM ${sql(name)} LIMIT 1`, () => Queue.offerUnsafe(found, name))
-      // Whoever is told looks for itself while the look is still under way.
+        yield* poller.watch(sql`SELECT FROM ${sql(name)} LIMIT 1`, () => Queue.offerUnsafe(found, name))
+      // A notified worker polls by itself while the poll is still in progress.
       const first = yield* Effect.forEach([1, 2], () =>
         Effect.tap(Queue.take(found), () => sql`SELECT id FROM other_queue`),
       )
@@ -80,5 +80,5 @@ it("keeps no queue for another that cannot be looked at", async () => {
       return first
     }),
   )
-  expect(told).toEqual(["locked_queue", "other_queue"])
+  expect(notified).toEqual(["locked_queue", "other_queue"])
 })

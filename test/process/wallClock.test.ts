@@ -1,4 +1,4 @@
-/** The wall clock of a process: this machine's, as far as a look at the database's says that they agree (decision D10). */
+/** Tests the wall clock of a process: this machine's, if checks against the database's agree (decision D10). */
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterEach, expect, it } from "vitest"
@@ -7,13 +7,13 @@ import { clocksAgree, currentTime, disagreement, noteLook } from "../../src/base
 
 afterEach(() => noteLook(undefined))
 
-/** A look of which the database's clock was so far ahead of this machine's, and that took so long. */
+/** A check in which the database's clock was this far ahead, and which took this long. */
 const look = (aheadMs: number, { tookMs = 0, agoMs = 0 } = {}) => {
   const answeredAt = performance.now() - agoMs
   noteLook({ databaseAt: Date.now() - agoMs + aheadMs - tookMs / 2, askedAt: answeredAt - tookMs, answeredAt })
 }
 
-it("is this machine's where no database says otherwise, and where it differs by less than two seconds", () => {
+it("is this machine's if no database differs, or differs by less than two seconds", () => {
   expect(clocksAgree()).toBe(true)
   for (const ahead of [0, 1_900, -1_900]) {
     look(ahead)
@@ -22,7 +22,7 @@ it("is this machine's where no database says otherwise, and where it differs by 
   }
 })
 
-it("is the database's where they differ by more, and says both", () => {
+it("is the database's if they differ by more, and reports both", () => {
   for (const ahead of [2_500, -2_500, 40 * DAY_MS, -40 * DAY_MS]) {
     look(ahead)
     expect([ahead, clocksAgree()]).toEqual([ahead, false])
@@ -32,14 +32,14 @@ it("is the database's where they differ by more, and says both", () => {
   }
 })
 
-it("is not called wrong by an answer that was on its way for longer than they differ", () => {
+it("is not called wrong by an answer that took longer than the difference", () => {
   look(3_000, { tookMs: 4_000 })
   expect(clocksAgree()).toBe(true)
   look(5_000, { tookMs: 4_000 })
   expect(clocksAgree()).toBe(false)
 })
 
-it("is in doubt where the last look is old", () => {
+it("is in doubt if the last check is old", () => {
   look(0, { agoMs: 9_000 })
   expect(clocksAgree()).toBe(true)
   look(0, { agoMs: 11_000 })
@@ -48,8 +48,8 @@ it("is in doubt where the last look is old", () => {
 
 it("is read in one place", () => {
   const src = join(import.meta.dirname, "../../src")
-  /** By `stat` a file's age is told, on this machine's clock. */
-  const allowed = ["wallClock.ts", "db/dataDirLock.ts"]
+  /** `stat` gives a file's age on this machine's clock. */
+  const allowed = ["base/wallClock.ts", "postgres/dataDirLock.ts"]
   const reading = readdirSync(src, { recursive: true, encoding: "utf8" }).filter(
     (name) =>
       name.endsWith(".ts") &&

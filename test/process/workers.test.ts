@@ -1,31 +1,31 @@
-/** How background work begins, and goes on. */
+/** Tests the start of background work. */
 import { describe, expect, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { every } from "../../src/process/workers.ts"
 
 describe("background work", () => {
-  it.live("begins one after the other", () =>
+  it.live("starts one worker after the other", () =>
     Effect.scoped(
       Effect.gen(function* () {
-        const begun: Array<string> = []
+        const started: Array<string> = []
         const [go, done] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
         const noted = (name: string, work: Effect.Effect<unknown>) =>
           Effect.andThen(
-            Effect.sync(() => begun.push(name)),
+            Effect.sync(() => started.push(name)),
             work,
           )
         yield* every("first", Effect.never, noted("first", Deferred.await(go)))
         yield* every("second", Effect.never, noted("second", Deferred.succeed(done, undefined)))
         yield* Effect.yieldNow
-        expect(begun).toEqual(["first"])
+        expect(started).toEqual(["first"])
         yield* Deferred.succeed(go, undefined)
         yield* Deferred.await(done)
-        expect(begun).toEqual(["first", "second"])
+        expect(started).toEqual(["first", "second"])
       }),
     ),
   )
 
-  it.live("begins, whatever the one before it waits for", () =>
+  it.live("starts, even if the worker before it is waiting", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const done = yield* Deferred.make<void>()
@@ -36,7 +36,7 @@ describe("background work", () => {
     ),
   )
 
-  it.live("begins, where the one before it was stopped while it waited for its turn", () =>
+  it.live("starts, if the worker before it was stopped while it waited for its turn", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const [go, done] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]

@@ -1,4 +1,4 @@
-/** Charges that failed, and of which their rail announces something afterwards (decision P10). */
+/** Tests failed charges for which the rail announces a result afterwards (decision P10). */
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { useOwnInstance } from "../support/instance.ts"
 import type { Fault } from "../support/rails/fault.ts"
@@ -25,7 +25,7 @@ const exceptionsOf = (charge: string) =>
       SELECT kind FROM finance.reconciliation_exceptions WHERE charge = ${charge} ORDER BY kind`,
   )
 
-/** The question that waits for another time; undefined: there is none. */
+/** The scheduled verification. undefined if there is none. */
 const postponed = async (charge: string) => {
   const [call] = await database.run(
     (sql) => sql<{ kind: string; waits: boolean }>`
@@ -39,10 +39,10 @@ const UNANSWERED: ReadonlyArray<readonly [string, Fault]> = [
   ["HTTP 503", faults.unavailableBefore()],
   ["HTTP 429", faults.tooMany()],
   ["HTTP 401", faults.unauthorized()],
-  ["somebody else's transaction", faults.wrongReference()],
+  ["another reference's transaction", faults.wrongReference()],
 ]
 
-it.each(UNANSWERED)("is asked about again later where the first question brings %s", async (_, fault) => {
+it.each(UNANSWERED)("is verified again later if the first verification returns %s", async (_, fault) => {
   const customer = await createCustomer(api, { email: "ada@example.com" })
   const method = await saveCard(database, accountId(), "paystack", merchant, customer, "ada@example.com")
   paystack.plan("charge", "next", faults.lateSuccess(Number.POSITIVE_INFINITY))
@@ -53,7 +53,7 @@ it.each(UNANSWERED)("is asked about again later where the first question brings 
   expect(failed).toMatchObject({ status: "failed" })
 
   paystack.plan("verify", failed.id, fault)
-  // It is paid after all, which is announced.
+  // It is paid after all, and the rail announces it.
   paystack.settle(failed.id)
   expect(await eventually(() => postponed(failed.id))).toBe("ask")
   const before = await exceptionsOf(failed.id)

@@ -1,4 +1,4 @@
-/** Whatever a rail answers, nothing counts as paid that it does not say to be. */
+/** Tests that with any answer of a rail, only a stated success counts as paid. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { OUTSIDE_RAILS, type OutsideRail } from "../../src/rails/rail/Rail.ts"
@@ -7,12 +7,12 @@ import { CALLS, charge } from "./calls.ts"
 
 const server = useRailServer()
 
-describe("whatever a rail says", () => {
+describe("any answer of a rail", () => {
   const says = {
     paystack: (value: unknown) => JSON.stringify(value).includes('"success"'),
     flutterwave: (value: unknown) => JSON.stringify(value).includes('"successful"'),
   }
-  /** JSON much like the rails': their fields, with values of any kind. */
+  /** JSON similar to the rails': their fields, with values of any kind. */
   const words = [
     "status",
     "data",
@@ -64,7 +64,7 @@ describe("whatever a rail says", () => {
   }))
   const status = fc.constantFrom(200, 201, 400, 401, 404, 422)
 
-  it("nothing crashes, and nothing has succeeded that is not said to", async () => {
+  it("crashes nothing, and succeeds only if it says so", async () => {
     const dies = fc.asyncProperty(
       fc.constantFrom<OutsideRail>(...OUTSIDE_RAILS),
       fc.oneof(tree, fc.jsonValue()),
@@ -72,17 +72,17 @@ describe("whatever a rail says", () => {
       async (name, value, code) => {
         server.answer(saying(code, JSON.stringify(value)))
         for (const call of Object.values(CALLS)) {
-          const heard = await server.hear<object>(name, (rail) => call(rail))
-          expect(heard).toHaveProperty("kind")
-          if ("status" in heard && heard.status === "succeeded") expect(says[name](value)).toBe(true)
-          expect(JSON.stringify(heard)).not.toContain(KEYS[name].secret_key)
+          const result = await server.resultOf<object>(name, (rail) => call(rail))
+          expect(result).toHaveProperty("kind")
+          if ("status" in result && result.status === "succeeded") expect(says[name](value)).toBe(true)
+          expect(JSON.stringify(result)).not.toContain(KEYS[name].secret_key)
         }
       },
     )
     await fc.assert(dies, { numRuns: 150 })
   })
 
-  it("of a success one wrong field leaves none, one whose amount is none, or the same payment", async () => {
+  it("with one wrong field is no success, one without a valid amount, or the same payment", async () => {
     const right = {
       paystack: {
         id: 1,
@@ -125,20 +125,25 @@ describe("whatever a rail says", () => {
         if (!(key in right[name])) return
         const envelope = { status: name === "paystack" ? true : "success", data: { ...right[name], [key]: value } }
         server.answer(saying(200, envelope))
-        const heard = await server.hear(name, charge)
-        // A currency that is not said is the one that was asked for.
+        const result = await server.resultOf(name, charge)
+        // A missing currency is the requested one.
         const isUnsaid = key === "currency" && value === null
         if (deciding.has(key) && !isUnsaid) {
           lost += 1
-          // An amount that is none is one that differs (decision P10).
-          expect(heard).toMatchObject(
+          // An invalid amount is a different amount (decision P10).
+          expect(result).toMatchObject(
             key === "amount"
               ? { kind: "transaction", status: "succeeded", reference: "chg_1", amountKobo: "unreadable" }
               : { kind: "unclear", reached: true },
           )
         } else {
           kept += 1
-          expect(heard).toMatchObject({ kind: "transaction", status: "succeeded", reference: "chg_1", amountKobo: 100 })
+          expect(result).toMatchObject({
+            kind: "transaction",
+            status: "succeeded",
+            reference: "chg_1",
+            amountKobo: 100,
+          })
         }
       },
     )

@@ -1,4 +1,4 @@
-/** Charges of which nobody knows at first what became: asked about on their schedule, and what counts (decisions P9, P10). */
+/** Tests charges with an unknown result: their verification schedule, and which answers count (decisions P9, P10). */
 import { describe, expect, it } from "vitest"
 import { type Fault, faults } from "../support/rails/fault.ts"
 import { BOTH, DUE, type LiveAccount, useRails } from "../support/rails/live.ts"
@@ -7,10 +7,10 @@ import { data, eventually } from "../support/story.ts"
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 
-/** Silence is over after a second. */
+/** A call times out after a second. */
 const { database, open } = useRails(() => ({ RAIL_TIMEOUT: "1" }))
 
-/** Nothing is known after these, and the rail has the money. */
+/** The result is unknown after these, and the rail has the money. */
 const TAKEN: Readonly<Record<string, Fault>> = {
   "no answer": faults.silenceAfter("hang"),
   "a broken connection": faults.silenceAfter("cut"),
@@ -22,8 +22,8 @@ const TAKEN: Readonly<Record<string, Fault>> = {
   "JSON that means nothing": faults.wrongTypes(),
 }
 
-/** Nor after these, and it has heard of nothing. */
-const UNHEARD: Readonly<Record<string, Fault>> = {
+/** Unknown after these too, and the rail received nothing. */
+const NOT_RECEIVED: Readonly<Record<string, Fault>> = {
   "no answer": faults.silenceBefore("hang"),
   "a broken connection": faults.silenceBefore("cut"),
   "HTTP 503": faults.unavailableBefore(),
@@ -33,7 +33,7 @@ const UNHEARD: Readonly<Record<string, Fault>> = {
 
 const PRICE = 500_000
 
-/** Subscriptions that fall due at once, each with one of these faults; returns their charges, once the calls are over. */
+/** Subscriptions that fall due together, each with one of these faults. Returns their charges after the calls. */
 const renewWith = async (account: LiveAccount, planned: ReadonlyArray<Fault>): Promise<ReadonlyArray<string>> => {
   const subscriptions = await Promise.all(planned.map((_, index) => account.subscribe(PRICE + index)))
   for (const [index, fault] of planned.entries()) account.plan("charge", fault, PRICE + index)
@@ -49,7 +49,7 @@ const renewWith = async (account: LiveAccount, planned: ReadonlyArray<Fault>): P
 
 const askAfter = ({ ask_after_ms }: { readonly ask_after_ms: number | null }) => ask_after_ms
 
-/** Makes time pass until the last of these charges is due to be asked about; returns all of them as they are after that. */
+/** Makes time pass until the last of these charges is verified. Returns all of them as they are after that. */
 const askAll = async (account: LiveAccount, ids: ReadonlyArray<string>) => {
   const before = await Promise.all(ids.map(account.see))
   const due = Math.max(...before.map(({ sent_at, ask_after_ms }) => sent_at + ask_after_ms!))
@@ -67,7 +67,7 @@ const askAll = async (account: LiveAccount, ids: ReadonlyArray<string>) => {
 const askedOf = (account: LiveAccount, charge: string): number =>
   account.rail.calls.of("verify", account.merchant.books.find(charge)?.reference ?? wireOf(account, charge)).length
 
-/** The reference as the rail has it, of a charge that it never heard of. */
+/** The rail's reference of a charge that it never received. */
 const wireOf = (account: LiveAccount, charge: string): string =>
   account.rail.calls.of("charge").find(({ reference }) => reference.slice(4) === charge.slice(4))!.reference
 
@@ -75,7 +75,7 @@ const sentOf = (account: LiveAccount, charge: string): number =>
   account.rail.calls.of("charge", wireOf(account, charge)).length
 
 describe.concurrent.each(BOTH)("%s", (name) => {
-  it("asks 10 s after a call that ended without an answer, and settles what the rail says", async () => {
+  it("verifies 10 s after a call that ended without an answer, and settles by the rail's answer", async () => {
     const account = await open(name)
     const ids = await renewWith(account, Object.values(TAKEN))
     for (const id of ids) {
@@ -83,7 +83,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
       expect(data(await account.api.get(`/charges/${id}`))).toMatchObject({ status: "pending", failure_code: null })
       expect(askedOf(account, id)).toBe(0)
     }
-    // The wait begins when the call is over: after the silence.
+    // The wait starts at the end of the call, after the timeout.
     const [hanging] = ids
     const sent = account.rail.calls.of("charge", wireOf(account, hanging!))[0]!
     expect((await account.see(hanging!)).sent_at - sent.at).toBeGreaterThan(500)
@@ -101,11 +101,11 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(await account.exceptions()).toEqual([])
   })
 
-  it("asks after 10 s, 1 min, 5 min, then hourly, and gives up what the rail has never heard of", async () => {
+  it("verifies after 10 s, 1 min, 5 min, then hourly, and gives up charges that the rail never received", async () => {
     const account = await open(name)
-    const ids = await renewWith(account, Object.values(UNHEARD))
+    const ids = await renewWith(account, Object.values(NOT_RECEIVED))
     const seen: Array<ReadonlyArray<number | null>> = [(await Promise.all(ids.map(account.see))).map(askAfter)]
-    // Three times unknown, but not yet for ten minutes: asked once more.
+    // Three times unknown, but not yet for ten minutes: verified once more.
     for (let asks = 1; asks <= 3; asks++) {
       const after = await askAll(account, ids)
       for (const one of after) expect(one).toMatchObject({ state: "pending.waiting", asks, not_found: asks })
@@ -122,7 +122,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(account.merchant.books.totalTaken()).toBe((await account.books()).clearing)
   })
 
-  it("keeps asking hourly for as long as the rail does not know", async () => {
+  it("continues to verify hourly while the rail has no result", async () => {
     const account = await open(name)
     const [id] = (await renewWith(account, [faults.pendingUntil(6)])) as [string]
     for (let asks = 1; asks <= 5; asks++)
@@ -134,7 +134,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(sentOf(account, id)).toBe(1)
   })
 
-  it("fails what a pending charge turns out to be", async () => {
+  it("fails a pending charge if the verification returns a failure", async () => {
     const account = await open(name)
     const subscription = await account.subscribe(PRICE)
     account.plan("charge", faults.lateFailure(2, "Insufficient Funds"))
@@ -148,7 +148,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(await account.books()).toEqual({ clearing: PRICE, receivable: PRICE, deferred_revenue: -2 * PRICE })
   })
 
-  it("takes a refused duplicate for a question: the first attempt counts", async () => {
+  it("treats a refused duplicate as a question: the first attempt counts", async () => {
     const account = await open(name)
     account.plan("charge", faults.silenceAfter())
     const { id } = await account.charge(PRICE)
@@ -167,7 +167,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(await account.exceptions()).toEqual([])
   })
 
-  it("asks about what the rail took too many of, and fails it as rate limited", async () => {
+  it("verifies a rate-limited charge, and fails it as rate limited", async () => {
     const account = await open(name)
     const subscription = await account.subscribe(PRICE)
     account.plan("charge", faults.tooMany())

@@ -1,4 +1,4 @@
-/** What rails call back: who is believed, and what is noted of it (decisions P12, P13). */
+/** Tests rails' callbacks: which are authenticated, and what is recorded (decisions P12, P13). */
 import { createHmac } from "node:crypto"
 import { connect } from "node:net"
 import { Effect, Redacted } from "effect"
@@ -15,7 +15,7 @@ import { eventually } from "../support/story.ts"
 const { database, server, accountId } = useOwnInstance(() => ({
   LOG_LEVEL: "info",
   LOG_FORMAT: "json",
-  // What is noted stays noted.
+  // Recorded callbacks stay.
   WORKERS: "0",
 }))
 
@@ -74,8 +74,8 @@ const flutterwave = (body: string | Buffer, headers = byFlutterwave(body)) =>
 
 const UNSIGNED = { status: 401, code: "signature_invalid" }
 
-describe("a callback with the right signature", () => {
-  it("is noted before it is answered, by each rail's way of signing", async () => {
+describe("a callback with a valid signature", () => {
+  it("is recorded before it is answered, with each rail's signature scheme", async () => {
     expect((await paystack(success("chg-paystack"))).status).toBe(200)
     expect(await noted()).toEqual([row("paystack", "chg_paystack")])
     expect((await flutterwave(completed("ref-flutterwave-1"))).status).toBe(200)
@@ -88,14 +88,14 @@ describe("a callback with the right signature", () => {
     ])
   })
 
-  it("is noted at an address that ends with a slash (A13)", async () => {
+  it("is recorded at an address that ends with a slash (A13)", async () => {
     const body = success("ref.slash")
     expect((await post(`paystack/${accountId()}/`, body, byPaystack(body))).status).toBe(200)
     expect(await noted()).toEqual([row("paystack", "ref.slash")])
     expect((await post(`paystack/${accountId()}//`, body, byPaystack(body))).status).not.toBe(200)
   })
 
-  it("is noted with the content type that it has, or none, and for events that nobody uses", async () => {
+  it("is recorded with any content type or none, and for unused events", async () => {
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", ""]) {
       const body = success(`ref.type-${type.length}`)
       expect((await paystack(body, { ...byPaystack(body), "content-type": type })).status).toBe(200)
@@ -105,7 +105,7 @@ describe("a callback with the right signature", () => {
     expect(await noted()).toHaveLength(5)
   })
 
-  it("is answered and ignored where it is no JSON or names no reference, and its body is in no log", async () => {
+  it("is answered and ignored if it is not JSON or names no reference, and its body is in no log", async () => {
     const before = server().output().length
     for (const body of [
       "",
@@ -128,15 +128,15 @@ describe("a callback with the right signature", () => {
     ])
       expect([String(body).slice(0, 40), (await paystack(body)).status]).toEqual([String(body).slice(0, 40), 200])
     expect(await noted()).toEqual([])
-    // What is as long as a reference may be is one.
+    // A text of at most a reference's length is a reference.
     expect((await paystack(success("r".repeat(200)))).status).toBe(200)
     expect(await noted()).toEqual([row("paystack", "r".repeat(200))])
-    const said = server().output().slice(before)
-    expect(said.match(/names no reference/g)?.length).toBeGreaterThanOrEqual(17)
-    for (const hidden of ["in secret", "ref.cut", "secretsecret", SECRET, HASH]) expect(said).not.toContain(hidden)
+    const log = server().output().slice(before)
+    expect(log.match(/names no reference/g)?.length).toBeGreaterThanOrEqual(17)
+    for (const hidden of ["in secret", "ref.cut", "secretsecret", SECRET, HASH]) expect(log).not.toContain(hidden)
   })
 
-  it("is one row however often it comes, 500 at once, and none is refused", async () => {
+  it("is one row for any number of copies, 500 at the same time, and none is refused", async () => {
     const low = await startServer(database.url(), { WORKERS: "0", RATE_LIMIT_PUBLIC: "2" })
     const burst = async (bodies: ReadonlyArray<string>) => {
       const send = (body: string, n: number) =>
@@ -148,7 +148,7 @@ describe("a callback with the right signature", () => {
       expect(await noted()).toEqual([row("paystack", "ref.again")])
       expect(await burst(Array.from({ length: 500 }, (_, n) => success(`ref.${n % 250}`)))).toEqual(new Set([200]))
       expect(await noted()).toHaveLength(251)
-      // What is forged costs the address that it comes from, and none of what is signed.
+      // A forged one counts against its address, and signed ones do not.
       const forge = () => post(`paystack/${accountId()}`, success("ref.forged"), {}, low)
       const forged = await Promise.all(Array.from({ length: 40 }, forge))
       expect(new Set(forged.map(({ status }) => status))).toEqual(new Set([401, 429]))
@@ -160,13 +160,13 @@ describe("a callback with the right signature", () => {
   })
 })
 
-describe("a callback without it", () => {
+describe("a callback without a valid signature", () => {
   const body = success("ref.forged")
   const refusedBy = async (path: string, headers: Headers, sent: string | Buffer = body) => {
     expect(await post(path, sent, headers)).toMatchObject(UNSIGNED)
   }
 
-  it("is refused, whatever is wrong with the signature", async () => {
+  it("is refused, for any error in the signature", async () => {
     const right = byPaystack(body)["x-paystack-signature"]!
     for (const headers of [
       {},
@@ -177,7 +177,7 @@ describe("a callback without it", () => {
       { "x-paystack-signature": createHmac("sha256", SECRET).update(body).digest("hex") },
       { "x-paystack-signature": createHmac("sha512", SECRET).update(body).digest("base64") },
       { "x-paystack-signature": SECRET },
-      byPaystack(body, "sk_live_of_somebody_else"),
+      byPaystack(body, "sk_live_of_another_merchant"),
       byPaystack(`${body} `),
       byFlutterwave(body),
       { "verif-hash": HASH },
@@ -199,7 +199,7 @@ describe("a callback without it", () => {
     expect(await noted()).toEqual([])
   })
 
-  it("is refused for an account that is none, is another one or is not on that rail", async () => {
+  it("is refused for an account that does not exist, is another one or is not on that rail", async () => {
     const { account: other } = await database.run(() => createAccount({ businessName: "Other" }))
     const { account: bare } = await database.run(() => createAccount({ businessName: "Bare" }))
     await give(other.id, "paystack", { secret_key: "sk_live_of_another" })
@@ -216,12 +216,12 @@ describe("a callback without it", () => {
       await refusedBy(`paystack/${account}`, byPaystack(body))
     await refusedBy(`paystack/${accountId()}`, byPaystack(body, "sk_live_of_another"))
     await refusedBy(`flutterwave/${other.id}`, byFlutterwave(body))
-    // What nobody can have signed is not waited for, however large.
+    // A body without a possible signature is not read, however large.
     await refusedBy(`paystack/${bare.id}`, byPaystack(body), "x".repeat(1024 * 1024))
     expect(await noted()).toEqual([])
   })
 
-  it("says in the usual way what is wrong", async () => {
+  it("gets the usual error", async () => {
     const answer = await fetch(`${server().origin}/callbacks/paystack/${accountId()}`, { method: "POST", body })
     const { success, error } = (await answer.json()) as { success: boolean; error: Readonly<Record<string, unknown>> }
     expect([answer.status, success]).toEqual([401, false])
@@ -243,13 +243,13 @@ describe("a body", () => {
     return bare + " ".repeat(size - bare.length)
   }
 
-  it("may have 256 KiB and no byte more, announced or not", async () => {
+  it("may have at most 256 KiB, with or without Content-Length", async () => {
     const [fits, over] = [padded(256 * KIB), padded(256 * KIB + 1)]
     expect((await paystack(fits)).status).toBe(200)
     expect(await noted()).toEqual([row("paystack", "ref.large")])
     expect(await paystack(over)).toMatchObject({ status: 400, code: "request_too_large" })
 
-    // In pieces, so that only reading them tells.
+    // In pieces, so that only reading them reveals the size.
     const { hostname, port } = new URL(server().origin)
     const head = [
       `POST /callbacks/paystack/${accountId()} HTTP/1.1`,
@@ -277,7 +277,7 @@ describe("a body", () => {
   })
 })
 
-describe("credentials that were replaced", () => {
+describe("replaced credentials", () => {
   it("sign callbacks for an hour more", async () => {
     const body = success("ref.replaced")
     const [before, after] = ["sk_live_before", "sk_live_after"]
@@ -293,7 +293,7 @@ describe("credentials that were replaced", () => {
         WHERE account_id = ${account.id} AND replaced_at IS NOT NULL`,
     )
     expect([(await signed(before)).status, (await signed(after)).status]).toEqual([401, 200])
-    // A server that starts deletes them, and looks again each minute.
+    // A server deletes them at its start, and checks again each minute.
     const next = await startServer(database.url())
     try {
       await eventually(async () => {

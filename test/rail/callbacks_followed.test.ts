@@ -1,4 +1,4 @@
-/** What follows from callbacks, whenever and however often they come: one settlement, one set of events and books (decision P13). */
+/** Tests callbacks' effects, in any order and number: one settlement, one set of events and books (decision P13). */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { switchFence } from "../../src/cells/fence.ts"
@@ -12,11 +12,11 @@ import { eventually } from "../support/story.ts"
 const { database, open, callbackUrl } = useRails()
 
 const PRICE = 500_000
-/** No ask brings it about: the rail says it when the test does. */
+/** No question settles it: the rail reports it when the test does. */
 const NEVER = Number.POSITIVE_INFINITY
 
-/** Waits until all that was called back is looked into. */
-const followedUp = (account: LiveAccount) =>
+/** Waits until all callbacks are processed. */
+const callbacksProcessed = (account: LiveAccount) =>
   eventually(async () => {
     const left = await database.run(
       (sql) => sql`
@@ -31,7 +31,7 @@ const asksAbout = (account: LiveAccount, charge: string): number =>
 const callsOfCharges = (account: LiveAccount): number =>
   account.rail.calls.of("charge").filter(({ key }) => key === account.merchant.secretKey).length
 
-/** As a move does that is at the point of handing its account over, or is given up. */
+/** As a move does just before it hands over its account, or is aborted. */
 const fence = ({ id }: LiveAccount, isFenced: boolean) =>
   database.run((sql) =>
     Effect.gen(function* () {
@@ -42,7 +42,7 @@ const fence = ({ id }: LiveAccount, isFenced: boolean) =>
     }),
   )
 
-/** The same order each time that the tests run. */
+/** The same order in each run. */
 const shuffled = <T>(values: ReadonlyArray<T>): ReadonlyArray<T> =>
   values
     .map((value, index) => ({ value, key: (index * 7919) % 1009 }))
@@ -60,14 +60,14 @@ describe.each(BOTH)("%s", (name) => {
       await account.pass(DUE)
       const { id } = await account.settled((await account.latest(subscription)).id)
       await account.rail.callbacks.idle()
-      await followedUp(account)
+      await callbacksProcessed(account)
       account.rail.callbacks.sending = { when: "after" }
       expect(await account.events(id)).toEqual(["charge.succeeded succeeded"])
       expect((await account.events(subscription)).filter((event) => event.startsWith("subscription."))).toEqual([
         "subscription.created active",
         "subscription.renewed active",
       ])
-      expect(account.rail.callbacks.held).toEqual([])
+      expect(account.rail.callbacks.kept).toEqual([])
       expect(account.rail.calls.of("charge", account.merchant.books.get(id).reference)).toHaveLength(1)
       expect(account.merchant.books.get(id).taken).toEqual([PRICE])
       expect(await account.books()).toEqual({ clearing: 2 * PRICE, deferred_revenue: -2 * PRICE })
@@ -75,7 +75,7 @@ describe.each(BOTH)("%s", (name) => {
     },
   )
 
-  it("settles what is pending by a callback, without waiting for the next ask", async () => {
+  it("settles a pending charge by a callback, without waiting for the next question", async () => {
     const account = await open(name)
     account.merchant.callbackUrl = callbackUrl(name, account)
     account.plan("charge", faults.pendingUntil(NEVER))
@@ -88,7 +88,7 @@ describe.each(BOTH)("%s", (name) => {
     expect(await account.see(id)).toMatchObject({ ask_after_ms: null })
   })
 
-  it("settles by callbacks what nobody holds, beside what somebody holds of another account", async () => {
+  it("settles unlocked charges by callbacks, beside a locked one of another account", async () => {
     const [mine, other] = [await open(name), await open(name)]
     const pending = async (account: LiveAccount) => {
       account.merchant.callbackUrl = callbackUrl(name, account)
@@ -96,29 +96,29 @@ describe.each(BOTH)("%s", (name) => {
       return (await account.charge(PRICE)).id
     }
     const [first, second] = [await pending(mine), await pending(other)]
-    const held = await hold(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${first} FOR UPDATE`)
+    const locked = await hold(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${first} FOR UPDATE`)
     expect([mine.rail.settle(first), other.rail.settle(second)]).toEqual([true, true])
     expect(await other.settled(second)).toMatchObject({ status: "succeeded" })
-    await held.release()
+    await locked.release()
     expect(await mine.settled(first)).toMatchObject({ status: "succeeded" })
-    for (const account of [mine, other]) await followedUp(account)
+    for (const account of [mine, other]) await callbacksProcessed(account)
   })
 
-  it("asks after a callback that comes while the call is under way, and believes the later word", async () => {
+  it("verifies after a callback during the call, and believes the later answer", async () => {
     const account = await open(name)
     account.merchant.callbackUrl = callbackUrl(name, account)
     account.rail.callbacks.sending = { when: "before" }
-    // The callback is there, the answer is lost.
+    // The callback arrives, the answer is lost.
     account.plan("charge", faults.silenceAfter("cut"))
     const { id } = await account.charge(PRICE)
     account.rail.callbacks.sending = { when: "after" }
     expect(await account.settled(id)).toMatchObject({ status: "succeeded" })
-    await followedUp(account)
+    await callbacksProcessed(account)
     expect(account.rail.calls.of("charge", account.merchant.books.get(id).reference)).toHaveLength(1)
     expect(await account.events(id)).toEqual(["charge.succeeded succeeded"])
   })
 
-  it("believes nothing that a callback says of amounts and statuses", async () => {
+  it("ignores a callback's amounts and statuses", async () => {
     const account = await open(name)
     const url = callbackUrl(name, account)
     const { merchant, rail } = account
@@ -128,7 +128,7 @@ describe.each(BOTH)("%s", (name) => {
     const lies = [good, { ...good, amount: 1 }, { status: "failed" }, { ...good, amount: 900_000_000, currency: "USD" }]
     for (const data of lies) {
       expect(await post(url, rail.callbackFor(id, { merchant, data }))).toBe(200)
-      await followedUp(account)
+      await callbacksProcessed(account)
       expect(await account.see(id)).toMatchObject({ status: "pending" })
     }
     expect(asksAbout(account, id)).toBeGreaterThan(0)
@@ -139,14 +139,14 @@ describe.each(BOTH)("%s", (name) => {
     expect(await account.ask(id)).toMatchObject({ status: "succeeded" })
   })
 
-  it("goes on asking within the hour, however many callbacks came in between", async () => {
+  it("continues to verify within the hour, however many callbacks came meanwhile", async () => {
     const account = await open(name)
     const url = callbackUrl(name, account)
     account.plan("charge", faults.pendingUntil(NEVER))
     const { id } = await account.charge(PRICE)
     for (let n = 0; n < 6; n++) {
       await post(url, account.rail.callbackFor(id, { merchant: account.merchant }))
-      await followedUp(account)
+      await callbacksProcessed(account)
     }
     const { asks, ask_after_ms, sent_at } = await account.see(id)
     expect(asks).toBeGreaterThan(3)
@@ -155,7 +155,7 @@ describe.each(BOTH)("%s", (name) => {
     expect(await account.ask(id)).toMatchObject({ status: "succeeded" })
   })
 
-  it("does nothing about references that nobody knows, or that are somebody else's", async () => {
+  it("ignores references that are unknown or belong to another account", async () => {
     const [account, other] = [await open(name), await open(name)]
     account.plan("charge", faults.pendingUntil(NEVER))
     const { id } = await account.charge(PRICE)
@@ -164,21 +164,21 @@ describe.each(BOTH)("%s", (name) => {
     const url = callbackUrl(name, other)
     for (const reference of [id, "chg_00000000000000000000000000", "of another system 4711"])
       expect(await post(url, other.rail.callbackFor(reference, { merchant }))).toBe(200)
-    await followedUp(other)
+    await callbacksProcessed(other)
     expect(await account.see(id)).toMatchObject({ status: "pending", asks: 0 })
     expect(account.rail.calls.log.filter(({ key }) => key === merchant.secretKey)).toEqual([])
-    // Signed by the other merchant, it is not even noted for the account that the reference is of.
+    // Signed by the other merchant, it is not even recorded for the reference's account.
     expect(await post(callbackUrl(name, account), other.rail.callbackFor(id, { merchant }))).toBe(401)
     expect(await account.ask(id)).toMatchObject({ status: "succeeded" })
   })
 
-  it("takes a burst of 500, doubled and in any order, beside the answers", async () => {
+  it("accepts a burst of 500, doubled and in any order, beside the answers", async () => {
     const account = await open(name)
     const url = callbackUrl(name, account)
     const { merchant, rail } = account
     const amounts = Array.from({ length: 20 }, (_, index) => PRICE + index)
     const buyer = await account.buyer()
-    // Half of them are known at once, half are pending until the rail settles them in the middle of the burst.
+    // Half of them settle immediately. Half are pending until the rail settles them in the middle of the burst.
     for (const amount of amounts) if (amount % 2 === 0) account.plan("charge", faults.pendingUntil(NEVER), amount)
     const ids = (await Promise.all(amounts.map((amount) => account.charge(amount, buyer)))).map(
       ({ id }) => id as string,
@@ -192,7 +192,7 @@ describe.each(BOTH)("%s", (name) => {
     })
     expect(new Set(await Promise.all(posted))).toEqual(new Set([200]))
     for (const id of ids) expect(await account.settled(id)).toMatchObject({ status: "succeeded" })
-    await followedUp(account)
+    await callbacksProcessed(account)
     for (const id of ids) {
       expect(await account.events(id)).toEqual(["charge.succeeded succeeded"])
       expect(merchant.books.get(id).taken).toHaveLength(1)
@@ -203,13 +203,13 @@ describe.each(BOTH)("%s", (name) => {
   })
 })
 
-describe("an account that is fenced", () => {
-  it("holds nobody else up, and is asked again once it is not", async () => {
+describe("a fenced account", () => {
+  it("delays no others, and is processed again after the fence", async () => {
     const name = "paystack"
     const [mine, other] = [await open(name), await open(name)]
     for (const account of [mine, other]) account.plan("charge", faults.pendingUntil(NEVER))
     const [first, second] = [await mine.charge(PRICE), await other.charge(PRICE)]
-    // The rail's answer to another comes once the account is fenced.
+    // The rail's answer to another comes after the account is fenced.
     mine.plan("charge", faults.delay(1_500))
     const late = mine.charge(PRICE)
     await eventually(async () => (callsOfCharges(mine) === 2 ? true : undefined))

@@ -1,4 +1,4 @@
-/** Every call that there is of a rail, of a payment of ₦1.00. */
+/** All calls of a rail, for a payment of ₦1.00. */
 import { Redacted } from "effect"
 import type { Rail } from "../../src/rails/rail/Rail.ts"
 import { credentialsOf } from "../support/railServer.ts"

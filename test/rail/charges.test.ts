@@ -1,4 +1,4 @@
-/** Charges at the rails of the outside world that are decided at once: what each answer means (decisions P4, P9). */
+/** Tests charges at external rails that are decided immediately: the meaning of each answer (decisions P4, P9). */
 import { describe, expect, it } from "vitest"
 import type { FailureCode } from "../../src/rails/rail/PaymentRail.ts"
 import { dump, spellings } from "../support/dump.ts"
@@ -15,13 +15,13 @@ const { database, server, open, railOf } = useRails(() => ({
   EMAIL_FROM: "billing@example.com",
 }))
 
-/** What rails say of declines, one for each code that they have words for. */
+/** Rails' texts of declines, one for each code that they have a text for. */
 const DECLINES: ReadonlyArray<readonly [string, FailureCode]> = [
   ["Insufficient Funds", "insufficient_funds"],
   ["Exceeds withdrawal limit", "limit_exceeded"],
   ["Do Not Honour", "do_not_honor"],
   ["Declined", "unknown_decline"],
-  ["Something that nobody has ever said", "unknown_decline"],
+  ["Something that is not documented", "unknown_decline"],
   ["Issuer or switch inoperative", "issuer_unavailable"],
   ["System error", "processor_error"],
   ["Expired card", "expired_card"],
@@ -73,7 +73,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     const account = await open(name)
     const buyer = await account.buyer()
     const inData = DECLINES.map(([words, code]) => ({ words, code, where: "data" as const }))
-    // Words that nobody knows, in an error of the processor's, are that.
+    // Unknown texts, in an error of the processor, have this code.
     const inErrors = DECLINES.filter(([words]) => !words.startsWith("Something")).map(([words, code]) => ({
       words,
       code,
@@ -98,7 +98,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(await account.exceptions()).toEqual([])
   })
 
-  it("tries a renewal again on schedule after what may pass, and not after what will not", async () => {
+  it("retries a renewal on schedule after a temporary failure, and not after a permanent one", async () => {
     const account = await open(name)
     const [passing, final] = [await account.subscribe(500_000), await account.subscribe(600_000)]
     account.plan("charge", faults.decline("Insufficient Funds"), 500_000)
@@ -111,7 +111,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(Date.parse(first.next_retry_at) - dueAt).toBeGreaterThan(0)
     expect(other).toMatchObject({ failure_code: "expired_card", will_retry: false, next_retry_at: null })
     expect(await account.books()).toEqual({ clearing: 1_100_000, receivable: 1_100_000, deferred_revenue: -2_200_000 })
-    // The retry goes through, under a reference of its own.
+    // The retry succeeds, under its own reference.
     await account.pass(Date.parse(first.next_retry_at) - Date.now())
     const second = await account.settled((await account.latest(passing)).id)
     expect(second).toMatchObject({ status: "succeeded", attempt_number: 2 })
@@ -129,7 +129,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(await account.books()).toEqual({ clearing: 1_600_000, receivable: 600_000, deferred_revenue: -2_200_000 })
   })
 
-  it("waits with the next retry until the rail takes one again", async () => {
+  it("delays the next retry until the time that the rail names", async () => {
     const account = await open(name)
     const subscription = await account.subscribe(500_000)
     const retryBy = new Date(Math.ceil(Date.now() / 1000) * 1000 + 2 * DUE)
@@ -143,7 +143,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     else expect(Date.parse(charge.next_retry_at)).toBeLessThan(retryBy.getTime())
   })
 
-  it("fails what the cardholder would have to confirm, and sends the payment link", async () => {
+  it("fails a charge that needs the cardholder's confirmation, and sends the payment link", async () => {
     const account = await open(name)
     const subscription = await account.subscribe(500_000)
     account.plan("charge", faults.stepUp())
@@ -155,7 +155,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(account.merchant.books.totalTaken()).toBe(500_000)
   })
 
-  it("fails what the account is not allowed to, and tells the operator without the key", async () => {
+  it("fails a charge that the account may not make, and informs the operator without the key", async () => {
     const account = await open(name)
     const { secretKey } = account.merchant
     account.plan("charge", faults.unauthorized())
@@ -168,7 +168,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
       return found.length > 0 ? found : undefined
     })
     expect(lines[0]).toMatch(/error/i)
-    // Rails say so of a transaction, too.
+    // Rails report this for a transaction, too.
     account.plan("charge", faults.decline("Invalid Merchant"))
     expect(await account.charge(200_000)).toMatchObject({ status: "failed", failure_code: "rail_misconfigured" })
     await eventually(async () => {
@@ -179,7 +179,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(account.merchant.books.totalTaken()).toBe(0)
   })
 
-  it("charges a method where it was saved, whichever rail the account is on since", async () => {
+  it("charges a method at the rail that saved it, whichever rail the account uses now", async () => {
     const account = await open(name, { compared: false })
     const other = name === "paystack" ? "flutterwave" : "paystack"
     const elsewhere = newMerchant(railOf(other))
@@ -203,7 +203,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect([account.merchant.books.totalTaken(), elsewhere.books.totalTaken()]).toEqual([300_000, 90_000])
   })
 
-  it("uses new credentials from the next call on, while calls with the old ones are under way", async () => {
+  it("uses new credentials from the next call on, while calls with the old ones are in progress", async () => {
     const account = await open(name)
     const { merchant, rail } = account
     const buyer = await account.buyer()
@@ -219,14 +219,14 @@ describe.concurrent.each(BOTH)("%s", (name) => {
   })
 })
 
-it("keeps keys, tokens and the e-mails that they were saved with out of logs, answers, events and dumps", async () => {
+it("keeps keys, tokens and the e-mails saved with them out of logs, answers, events and dumps", async () => {
   for (const name of BOTH) {
     const account = await open(name)
     const email = `saved.with.${name}@example.com`
     const buyer = await account.buyer(email)
     const [token] = [...account.merchant.books.tokens.keys()] as [string]
     const { secretKey, webhookSecret } = account.merchant
-    // A rail that repeats what it was called with.
+    // A rail that repeats its input.
     for (const spoken of ["data", "error"] as const)
       account.plan("charge", faults.decline(`No such thing as ${token} for ${secretKey}`, { spoken }))
     account.plan("charge", [faults.html500(), faults.unauthorized(), faults.stepUp()])
@@ -240,13 +240,13 @@ it("keeps keys, tokens and the e-mails that they were saved with out of logs, an
       data(await account.api.get(`/customers/${buyer.customer}`)),
       data(await account.api.get(`/subscriptions/${subscription}`)),
     ].map((answer) => JSON.stringify(answer))
-    const said = [server().output(), ...shown]
+    const texts = [server().output(), ...shown]
     const rows = await dump(database)
     for (const secret of [token, secretKey, webhookSecret]) {
-      for (const text of said) expect(text).not.toContain(secret)
+      for (const text of texts) expect(text).not.toContain(secret)
       for (const spelling of spellings(secret)) expect(rows.filter((row) => row.includes(spelling))).toEqual([])
     }
-    for (const text of said) expect(text).not.toContain(email)
+    for (const text of texts) expect(text).not.toContain(email)
     const withEmail = rows.filter((row) => row.includes(email))
     expect(withEmail).toHaveLength(1)
     expect(withEmail[0]).toMatch(/^public\.payment_method /)

@@ -1,4 +1,4 @@
-/** The operator's commands about rails: asking about what is not settled, and new encryption keys (decisions P2, P14). */
+/** Tests the operator's commands for rails: verifying unsettled charges, new encryption keys (decisions P2, P14). */
 import { randomBytes } from "node:crypto"
 import { Redacted } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
@@ -37,7 +37,7 @@ const charge = async (amount = 10_000) =>
   data(await api.post("/charges", { ...(await buyer()), amount, currency: "NGN" }), 201)
 
 describe("cli rail sync", () => {
-  it("asks now about every charge that is not settled, and says how that went", async () => {
+  it("verifies every unsettled charge now, and reports the result", async () => {
     paystack.plan("charge", "next", faults.silenceAfter())
     const taken = await charge()
     paystack.plan("charge", "next", faults.wrongAmount(4_000))
@@ -63,7 +63,7 @@ describe("cli rail sync", () => {
     })
   })
 
-  it("refuses what it does not understand", async () => {
+  it("refuses unknown arguments", async () => {
     expect((await cli(["rail", "sync", "--account", "acct_none"])).code).toBe(1)
     const { code, errors } = await cli(["rail", "sync", "--since", "yesterday"])
     expect(code).toBe(2)
@@ -72,7 +72,7 @@ describe("cli rail sync", () => {
 })
 
 describe("cli rail rotate", () => {
-  it("seals credentials and tokens anew, which only the new key opens then", async () => {
+  it("reseals credentials and tokens, so that only the new key opens them", async () => {
     const { customer, payment_method } = await buyer()
     const next = randomBytes(32).toString("base64")
     const { shown } = await cli(["rail", "rotate"], { ENCRYPTION_KEY: `${next},${ENCRYPTION_KEY}` })

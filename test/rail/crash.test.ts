@@ -1,4 +1,4 @@
-/** Processes that die over their calls to rails, and two at once: each charge goes out once (decisions F1, P11). */
+/** Tests processes that die during calls to rails, and two in parallel: a charge is sent once (decisions F1, P11). */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { type TestDatabase, useDatabase } from "../support/database.ts"
@@ -19,7 +19,7 @@ const ASK_MS = 10_000
 
 const START = { paystack: startPaystack, flutterwave: startFlutterwave }
 
-/** A rail and the accounts on it; one for each test, since they go on side by side. */
+/** A rail and its accounts. One for each test, since the tests run in parallel. */
 const useWorld = (name: OutsideRail) => {
   const database = useDatabase()
   let rail: StandIn
@@ -32,7 +32,7 @@ const useWorld = (name: OutsideRail) => {
     database,
     rail: () => rail,
     serve,
-    /** Accounts whose subscriptions are all due at the next start: nobody serves. */
+    /** Accounts whose subscriptions are all due at the next start: no server runs. */
     dueAtStart: async (): Promise<ReadonlyArray<LiveAccount>> => {
       const server = await serve()
       const around = { database, origin: () => server.origin, fire: () => Promise.resolve() }
@@ -64,12 +64,12 @@ describe.concurrent("processes", () => {
   it.each([
     ["paystack", PAYSTACK],
     ["flutterwave", FLUTTERWAVE],
-  ] as const)("that are killed: what waited for %s is sent once, what was under way asked about", async (_, world) => {
+  ] as const)("that are killed: waiting work of %s is sent once, work in progress is verified", async (_, world) => {
     const { database, serve, dueAtStart, expectAllOnce } = world
     const accounts = await dueAtStart()
     const rail = world.rail()
     const [first, ...others] = accounts as [LiveAccount, ...Array<LiveAccount>]
-    // Of one account the rail has none of the calls that are under way, of the others all.
+    // For one account the rail has none of the calls in progress, for the others all.
     first.plan(
       "charge",
       Array.from({ length: 5 }, () => faults.silenceBefore("hang")),
@@ -82,7 +82,7 @@ describe.concurrent("processes", () => {
     const lost = rail.calls.of("charge").map(({ reference }) => reference)
     expect(lost).toHaveLength(ACCOUNTS * 5)
     const server = await serve()
-    // What waited is sent; what was under way is not, and is to be asked about.
+    // Waiting calls are sent. Calls in progress are not sent, and must be verified.
     await eventually(async () => ((await pending(database)).length === lost.length ? true : undefined))
     await eventually(async () => ((await queued(database)) === 0 ? true : undefined))
     expect(rail.calls.of("verify")).toEqual([])
@@ -91,7 +91,7 @@ describe.concurrent("processes", () => {
     await passAll(database, accounts, ASK_MS)
     const next = await serve()
     await eventually(async () => ((await pending(database)).length === 5 ? true : undefined))
-    // Those that the rail has never heard of are asked about thrice more, and then given up.
+    // Calls that the rail never received are verified three times more, and then given up.
     expect((await pending(database)).every(({ account_id }) => account_id === first.id)).toBe(true)
     expect(new Set(rail.calls.of("verify").map(({ reference }) => reference))).toEqual(new Set(lost))
     expect(await next.stop()).toBe(0)
@@ -100,7 +100,7 @@ describe.concurrent("processes", () => {
     await expectAllOnce(accounts)
   })
 
-  it("that are two send each once", async () => {
+  it("in a pair send each once", async () => {
     const { database, serve, dueAtStart, expectAllOnce } = PAIR
     const accounts = await dueAtStart()
     const rail = PAIR.rail()

@@ -1,4 +1,4 @@
-/** Credentials of rails: what the command line takes, and what the service has of it (decisions P1, P2). */
+/** Tests credentials of rails: the command line's input, and their storage (decisions P1, P2). */
 import { randomBytes } from "node:crypto"
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -46,7 +46,7 @@ const redacted = (fields: Readonly<Record<string, string>>): Credentials =>
 const plain = (credentials: Credentials) =>
   Object.fromEntries(Object.entries(credentials).map(([name, value]) => [name, Redacted.value(value)]))
 
-/** Runs a program in a process of its own, as far as memory and keys go. */
+/** Runs a program with its own memory and keys, as a separate process has. */
 const inProcess = <A, E>(
   program: Effect.Effect<A, E, SqlClient.SqlClient | Vault | RailCredentials>,
   keys: ReadonlyArray<EncryptionKey> = KEYS,
@@ -74,7 +74,7 @@ const signing = (account: string, rail: OutsideRail, keys = KEYS) =>
   )
 
 describe("account rail", () => {
-  it("gives an account the credentials of a rail, and shows which rail it is on and nothing more", async () => {
+  it("gives an account the credentials of a rail, and shows only the name of its rail", async () => {
     const id = await newAccount()
     const show = async () => document(await cli("account", "show", id, "--json"))
     const before = await show()
@@ -95,7 +95,7 @@ describe("account rail", () => {
       { secret_key: PAYSTACK },
       FLUTTERWAVE,
     ])
-    // Back and forth without giving them again.
+    // Back and forth without entering them again.
     for (const rail of ["paystack", "simulator", "flutterwave"])
       expect(document(await cli("account", "rail", id, rail, "--json")).rail).toBe(rail)
     expect(await current(id, "paystack")).toEqual({ secret_key: PAYSTACK })
@@ -105,7 +105,7 @@ describe("account rail", () => {
     expect(created.account.rail).toBe("simulator")
   })
 
-  it("takes test keys where nothing is real, and never in production", async () => {
+  it("accepts test keys in development, and never in production", async () => {
     for (const [rail, given] of [
       ["paystack", { secret_key: "sk_test_of_the_shop" }],
       ["flutterwave", { ...FLUTTERWAVE, secret_key: "FLWSECK_TEST-of-the-shop-X" }],
@@ -123,7 +123,7 @@ describe("account rail", () => {
       expect(plain(await Effect.runPromise(readCredentials(fileOf(given), rail, true)))).toEqual(given)
   })
 
-  it("takes them from the standard input", async () => {
+  it("reads them from the standard input", async () => {
     const id = await newAccount()
     const settings = { DATABASE_URL: Redacted.value(database.url()) }
     const args = ["account", "rail", id, "paystack", "--credentials", "-", "--json"]
@@ -133,7 +133,7 @@ describe("account rail", () => {
     expect((await runToEnd("src/cli.ts", args, settings, "")).code).toBe(2)
   })
 
-  it("refuses what is no such file, by the name of what is wrong and without what it holds", async () => {
+  it("refuses an invalid file, naming the error but none of its content", async () => {
     const id = await newAccount()
     const path = (written: unknown) => fileOf(written)
     const give = (rail: string, file: string) => cli("account", "rail", id, rail, "--credentials", file, "--json")
@@ -164,7 +164,7 @@ describe("account rail", () => {
       ["paystack", path(huge), "4096"],
       ["paystack", join(folder, "nothing"), "ENOENT"],
       ["paystack", folder, "EISDIR"],
-      // Given in the place of the file's name by mistake.
+      // Passed in place of the file name by mistake.
       ["paystack", PAYSTACK, "ENOENT"],
       ["paystack", JSON.stringify({ secret_key: PAYSTACK }), "ENOENT"],
       ["simulator", path({ secret_key: PAYSTACK }), "simulator"],
@@ -180,7 +180,7 @@ describe("account rail", () => {
     expect(document(await cli("account", "show", id, "--json")).rail).toBe("simulator")
   })
 
-  it("refuses with exit code 1 an account that is none, and one without credentials", async () => {
+  it("refuses with exit code 1 an unknown account, and one without credentials", async () => {
     const id = await newAccount()
     const file = fileOf({ secret_key: PAYSTACK })
     for (const args of [
@@ -198,7 +198,7 @@ describe("account rail", () => {
     expect(await current("acct_service", "paystack")).toBeUndefined()
   })
 
-  it("refuses to take credentials where there is no key, and makes none", async () => {
+  it("refuses credentials if there is no encryption key, and creates none", async () => {
     const id = await newAccount()
     const dataDir = mkdtempSync(join(folder, "data"))
     const file = fileOf({ secret_key: PAYSTACK })
@@ -218,7 +218,7 @@ describe("account rail", () => {
     expect(readdirSync(dataDir)).toEqual([])
     expect(await current(id, "paystack")).toBeUndefined()
 
-    // The key that a server of this DATA_DIR has made.
+    // The key that a server of this DATA_DIR has created.
     const kept = randomBytes(32)
     writeFileSync(join(dataDir, "encryption-key"), `${kept.toString("base64")}\n`, { mode: 0o600 })
     expect(document(await give({})).rail).toBe("paystack")
@@ -236,7 +236,7 @@ describe("account rail", () => {
 })
 
 describe("credentials at rest", () => {
-  it("are nowhere in a dump of the database, and open in their own place only", async () => {
+  it("are in plain text nowhere in a dump, and open in their own place only", async () => {
     const [id, other] = [await newAccount(), await newAccount()]
     const secrets = { secret_key: "sk_live_dumped_0123456789", webhook_secret: "hash_dumped_0123456789" }
     await inProcess(giveCredentials(id, "flutterwave", redacted(secrets)))
@@ -250,7 +250,7 @@ describe("credentials at rest", () => {
       (sql) => sql<{ sealed: Uint8Array }>`SELECT sealed FROM rail_credential WHERE account_id = ${id}`,
     )
     expect(new Set(sealed.map((row) => Buffer.from(row.sealed).subarray(9, 21).toString("hex"))).size).toBe(2)
-    // Copied to another account's row, or to one of another rail, they open nothing.
+    // Copied to another account's row, or to another rail's, they do not open.
     await database.run(
       (sql) => sql`
         INSERT INTO rail_credential (account_id, livemode, id, rail, sealed, created_at)
@@ -266,7 +266,7 @@ describe("credentials at rest", () => {
     await opensNot(other, "paystack")
   })
 
-  it("are written anew under the newest key, and open without the old one from then on", async () => {
+  it("are resealed under the newest key, and open without the old one from then on", async () => {
     const [id, lost] = [await newAccount(), await newAccount()]
     const [old, fresh, gone] = [32, 32, 32].map((bytes): EncryptionKey => Redacted.make(randomBytes(bytes)))
     await database.run((sql) => sql`DELETE FROM rail_credential`)
@@ -285,7 +285,7 @@ describe("credentials at rest", () => {
     expect(await current(id, "flutterwave", [fresh!])).toEqual(FLUTTERWAVE)
     expect(await signing(id, "paystack", [fresh!])).toEqual([fields, { secret_key: "sk_live_before" }])
 
-    // One that no key opens is left as it is, and named; the others are written all the same.
+    // One that no key opens is unchanged, and is named. The others are still resealed.
     await inProcess(giveCredentials(lost, "paystack", redacted(fields)), [gone!])
     const refused = await rotate("rail", old, fresh)
     expect([refused.code, refused.output]).toEqual([1, ""])
@@ -296,7 +296,7 @@ describe("credentials at rest", () => {
   })
 })
 
-describe("credentials that are replaced", () => {
+describe("replaced credentials", () => {
   const replacedAgo = (id: string, ago: string) =>
     database.run(
       (sql) => sql`
@@ -304,7 +304,7 @@ describe("credentials that are replaced", () => {
         WHERE account_id = ${id} AND replaced_at IS NOT NULL`,
     )
 
-  it("are called with no more, sign for an hour, and are deleted then", async () => {
+  it("make no more calls, sign for an hour, and are deleted then", async () => {
     const id = await newAccount()
     const keys = ["sk_live_first", "sk_live_second"].map((secret_key) => ({ secret_key }))
     const [first, second] = [keys[0]!, keys[1]!]
@@ -313,7 +313,7 @@ describe("credentials that are replaced", () => {
         yield* giveCredentials(id, "paystack", redacted(first))
         expect(plain(Result.getOrThrow((yield* find(id, "paystack"))!))).toEqual(first)
         yield* giveCredentials(id, "paystack", redacted(second))
-        // A process that has used the first ones uses the second at once.
+        // A process that has used the first ones uses the second immediately.
         expect(plain(Result.getOrThrow((yield* find(id, "paystack"))!))).toEqual(second)
       }),
     )
@@ -328,7 +328,7 @@ describe("credentials that are replaced", () => {
     expect([left.length, await current(id, "paystack")]).toEqual([1, second])
   })
 
-  it("by many at once leave one that is current, on the rail that the account is on", async () => {
+  it("by concurrent commands leave one current, on the account's rail", async () => {
     const id = await newAccount()
     const rails = ["paystack", "flutterwave"] as const
     await inProcess(
@@ -352,7 +352,7 @@ describe("credentials that are replaced", () => {
     expect(counts).toEqual({ all: 20, paystack: 1, flutterwave: 1 })
   })
 
-  it("of many accounts are found at once", async () => {
+  it("of many accounts are found together", async () => {
     const ids = await Promise.all(Array.from({ length: 12 }, newAccount))
     await inProcess(
       Effect.forEach(ids.slice(2), (id) => giveCredentials(id, "paystack", redacted({ secret_key: `sk_${id}` }))),

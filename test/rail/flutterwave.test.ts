@@ -1,4 +1,4 @@
-/** Flutterwave's documented answers, and what is heard of them (decisions P9, P10). */
+/** Tests Flutterwave's documented answers, and their results (decisions P9, P10). */
 import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import type { PagePayment, Rail, RailResult, TokenCharge } from "../../src/rails/rail/Rail.ts"
@@ -39,10 +39,10 @@ const CALLS = {
 }
 type CallName = keyof typeof CALLS
 
-/** What is heard of a call that is answered so; the saved token as text. */
-const heard = async (call: CallName, status: number, body: unknown) => {
+/** The result of a call with this answer, with the saved token as text. */
+const resultOf = async (call: CallName, status: number, body: unknown) => {
   server.answer(saying(status, body))
-  const found: RailResult = await server.hear<RailResult>("flutterwave", CALLS[call])
+  const found: RailResult = await server.resultOf<RailResult>("flutterwave", CALLS[call])
   if (found.kind !== "transaction" || found.saved === null) return found
   return { ...found, saved: { ...found.saved, token: Redacted.value(found.saved.token) } }
 }
@@ -89,7 +89,7 @@ const SAVED = {
   exp_year: 2032,
   signature: null,
 }
-const HEARD = {
+const SUCCESS = {
   kind: "transaction",
   status: "succeeded",
   reference: CHARGE.reference,
@@ -101,8 +101,8 @@ const HEARD = {
   retryAt: null,
   saved: SAVED,
 }
-const failed = (code: string, message: string | null) => ({ ...HEARD, status: "failed", code, message, saved: null })
-const PENDING = { ...HEARD, status: "pending", saved: null }
+const failed = (code: string, message: string | null) => ({ ...SUCCESS, status: "failed", code, message, saved: null })
+const PENDING = { ...SUCCESS, status: "pending", saved: null }
 const refused = (code: string, message: string | null) => ({ kind: "refused", code, message })
 const unclear = (message: string) => ({ kind: "unclear", message, reached: true })
 const unreadable = (status: number) => unclear(`an answer that cannot be read (HTTP ${status})`)
@@ -111,7 +111,7 @@ const redirect = { authorization: { mode: "redirect", redirect: "https://ravesan
 type Row = readonly [what: string, call: CallName, status: number, body: unknown, heard: object]
 
 const CHARGES: ReadonlyArray<Row> = [
-  ["success", "charge", 200, transaction({}), HEARD],
+  ["success", "charge", 200, transaction({}), SUCCESS],
   [
     "a decline",
     "charge",
@@ -142,39 +142,33 @@ const CHARGES: ReadonlyArray<Row> = [
     failed("authentication_required", "Approved"),
   ],
   [
-    "a challenge that says no more of the charge",
+    "a challenge without more details of the charge",
     "charge",
     200,
     { status: "success", data: { status: "pending" }, meta: redirect },
     { ...failed("authentication_required", null), railId: null },
   ],
-  ["a success that was challenged", "charge", 200, transaction({ meta: redirect }), HEARD],
-  ["another amount", "charge", 200, transaction({ amount: 1 }), { ...HEARD, amountKobo: 100 }],
+  ["a success that was challenged", "charge", 200, transaction({ meta: redirect }), SUCCESS],
+  ["another amount", "charge", 200, transaction({ amount: 1 }), { ...SUCCESS, amountKobo: 100 }],
   [
-    "a decline that says no more of the charge",
+    "a decline without more details of the charge",
     "charge",
     200,
     transaction({ status: "failed", processor_response: "Expired card", amount: undefined, currency: undefined }),
     { ...failed("expired_card", "Expired card"), amountKobo: null, currency: null },
   ],
   [
-    "a success that says no amount",
+    "a success without an amount",
     "charge",
     200,
     transaction({ amount: undefined }),
-    { ...HEARD, amountKobo: "unreadable" },
+    { ...SUCCESS, amountKobo: "unreadable" },
   ],
-  [
-    "a success that says no currency",
-    "charge",
-    200,
-    transaction({ currency: undefined }),
-    { ...HEARD, currency: null },
-  ],
-  ["a currency in small letters", "charge", 200, transaction({ currency: "ngn" }), HEARD],
-  ["another currency", "charge", 200, transaction({ currency: "USD" }), { ...HEARD, currency: "USD" }],
-  ["another reference", "charge", 200, transaction({ tx_ref: "other" }), { ...HEARD, reference: "other" }],
-  ["no number", "charge", 200, transaction({ id: undefined }), { ...HEARD, railId: null }],
+  ["a success without a currency", "charge", 200, transaction({ currency: undefined }), { ...SUCCESS, currency: null }],
+  ["a currency in small letters", "charge", 200, transaction({ currency: "ngn" }), SUCCESS],
+  ["another currency", "charge", 200, transaction({ currency: "USD" }), { ...SUCCESS, currency: "USD" }],
+  ["another reference", "charge", 200, transaction({ tx_ref: "other" }), { ...SUCCESS, reference: "other" }],
+  ["no number", "charge", 200, transaction({ id: undefined }), { ...SUCCESS, railId: null }],
   ...(
     [
       ["2500.50", 250_050],
@@ -191,7 +185,7 @@ const CHARGES: ReadonlyArray<Row> = [
       "charge",
       200,
       transaction({ amount }),
-      { ...HEARD, amountKobo },
+      { ...SUCCESS, amountKobo },
     ],
   ),
   ...[2500.505, "2500.505", -1, "-1", "1e3", "1,000", "", " 1", null, undefined, true, [1], 1e21, 9e15].map(
@@ -200,7 +194,7 @@ const CHARGES: ReadonlyArray<Row> = [
       "charge",
       200,
       transaction({ amount }),
-      { ...HEARD, amountKobo: "unreadable" },
+      { ...SUCCESS, amountKobo: "unreadable" },
     ],
   ),
   [
@@ -208,14 +202,14 @@ const CHARGES: ReadonlyArray<Row> = [
     "charge",
     200,
     JSON.stringify(transaction({})).replace("2500.5", "1e999"),
-    { ...HEARD, amountKobo: "unreadable" },
+    { ...SUCCESS, amountKobo: "unreadable" },
   ],
-  ["a status that nobody knows", "charge", 200, transaction({ status: "success" }), unreadable(200)],
+  ["an unknown status", "charge", 200, transaction({ status: "success" }), unreadable(200)],
   ["no reference", "charge", 200, transaction({ tx_ref: undefined }), unreadable(200)],
   ["an error with 200", "charge", 200, error("Declined"), unreadable(200)],
   ["401", "charge", 401, error("Authorization required"), refused("rail_misconfigured", "Authorization required")],
   ["403", "charge", 403, error("Forbidden"), refused("rail_misconfigured", "Forbidden")],
-  ["JSON of somebody else, 403", "charge", 403, { message: "forbidden" }, unreadable(403)],
+  ["JSON of another server, 403", "charge", 403, { message: "forbidden" }, unreadable(403)],
   ...[
     "Duplicate transaction reference",
     "Oops! Duplicate transaction reference. Please check and try again",
@@ -236,19 +230,19 @@ const CHARGES: ReadonlyArray<Row> = [
   ].map(([message, code]): Row => ["an error", "charge", 400, error(message!), refused(code!, message!)]),
 ]
 
-const saved = (over: object) => ({ ...HEARD, saved: { ...SAVED, ...over } })
+const saved = (over: object) => ({ ...SUCCESS, saved: { ...SAVED, ...over } })
 const card = (over: object) => transaction({ card: { ...CARD, ...over } })
 
 const METHODS: ReadonlyArray<Row> = [
-  ["a year of four digits", "ask", 200, card({ expiry: "9/2032" }), HEARD],
-  ["a month that is none", "ask", 200, card({ expiry: "13/32" }), saved({ exp_month: null })],
+  ["a year of four digits", "ask", 200, card({ expiry: "9/2032" }), SUCCESS],
+  ["an invalid month", "ask", 200, card({ expiry: "13/32" }), saved({ exp_month: null })],
   ["no expiry", "ask", 200, card({ expiry: null }), saved({ exp_month: null, exp_year: null })],
-  ["words that are none", "ask", 200, card({ type: 7, last_4digits: {} }), saved({ brand: null, last4: null })],
-  ["no token", "ask", 200, card({ token: undefined }), { ...HEARD, saved: null }],
-  ["an empty token", "ask", 200, card({ token: "" }), { ...HEARD, saved: null }],
-  ["a token that is too long", "ask", 200, card({ token: "t".repeat(501) }), { ...HEARD, saved: null }],
-  ["no card", "ask", 200, transaction({ card: undefined, payment_type: "bank_transfer" }), { ...HEARD, saved: null }],
-  ["no e-mail", "ask", 200, transaction({ customer: null }), { ...HEARD, saved: { ...HEARD.saved, email: null } }],
+  ["invalid texts", "ask", 200, card({ type: 7, last_4digits: {} }), saved({ brand: null, last4: null })],
+  ["no token", "ask", 200, card({ token: undefined }), { ...SUCCESS, saved: null }],
+  ["an empty token", "ask", 200, card({ token: "" }), { ...SUCCESS, saved: null }],
+  ["a token that is too long", "ask", 200, card({ token: "t".repeat(501) }), { ...SUCCESS, saved: null }],
+  ["no card", "ask", 200, transaction({ card: undefined, payment_type: "bank_transfer" }), { ...SUCCESS, saved: null }],
+  ["no e-mail", "ask", 200, transaction({ customer: null }), { ...SUCCESS, saved: { ...SUCCESS.saved, email: null } }],
 ]
 
 const refund = (over: object) => ({
@@ -256,13 +250,13 @@ const refund = (over: object) => ({
   message: "Transaction refund initiated",
   data: { id: 75923, tx_id: 277036749, amount_refunded: 50, status: "completed", ...over },
 })
-const heardRefund = (status: string) => ({ kind: "refund", status, refundId: "75923", message: null })
+const refundResult = (status: string) => ({ kind: "refund", status, refundId: "75923", message: null })
 const NONE = "No transaction was found for this id"
 const page = (link: unknown) => ({ status: "success", message: "Hosted Link", data: { link } })
 
 const OTHERS: ReadonlyArray<Row> = [
-  ["a payment asked about", "ask", 200, transaction({}), HEARD],
-  ["a payment under way", "ask", 200, transaction({ status: "pending", meta: redirect }), PENDING],
+  ["a verified payment", "ask", 200, transaction({}), SUCCESS],
+  ["a payment in progress", "ask", 200, transaction({ status: "pending", meta: redirect }), PENDING],
   ["an unknown reference, 400", "ask", 400, error(NONE), { kind: "unknown_reference" }],
   ["an unknown reference, 404", "ask", 404, error(NONE), { kind: "unknown_reference" }],
   ["an unknown reference, 200", "ask", 200, error(NONE), { kind: "unknown_reference" }],
@@ -275,7 +269,7 @@ const OTHERS: ReadonlyArray<Row> = [
     failed("insufficient_funds", "Insufficient Funds"),
   ],
   [
-    "words beside the transaction that say nothing of it",
+    "a text beside the transaction without its details",
     "ask",
     200,
     {
@@ -284,8 +278,8 @@ const OTHERS: ReadonlyArray<Row> = [
     },
     failed("unknown_decline", null),
   ],
-  ["a 404 of somebody else", "ask", 404, { error: "not found" }, unreadable(404)],
-  ["a question refused: nothing is known of the payment", "ask", 400, error("Declined"), unclear("Declined")],
+  ["a 404 of another server", "ask", 404, { error: "not found" }, unreadable(404)],
+  ["a refused question: the payment's state is unknown", "ask", 400, error("Declined"), unclear("Declined")],
   [
     "a question with a wrong key",
     "ask",
@@ -322,13 +316,13 @@ const OTHERS: ReadonlyArray<Row> = [
     ] as const
   ).flatMap(
     ([status, meaning]): ReadonlyArray<Row> => [
-      [`a refund that is ${status}`, "refund", 200, refund({ status }), heardRefund(meaning)],
-      [`a refund asked about that is ${status}`, "askRefund", 200, refund({ status }), heardRefund(meaning)],
+      [`a refund that is ${status}`, "refund", 200, refund({ status }), refundResult(meaning)],
+      [`a verified refund that is ${status}`, "askRefund", 200, refund({ status }), refundResult(meaning)],
     ],
   ),
-  ["a refund in a state that nobody knows", "refund", 200, refund({ status: "incomplete" }), unreadable(200)],
+  ["a refund in an unknown state", "refund", 200, refund({ status: "incomplete" }), unreadable(200)],
   [
-    "a refund of what was sent back",
+    "a refund of a returned payment",
     "refund",
     400,
     error("Transaction has already been refunded"),
@@ -344,33 +338,33 @@ const OTHERS: ReadonlyArray<Row> = [
   ["an unknown refund", "askRefund", 400, error("No refund was found"), { kind: "unknown_reference" }],
 ]
 
-describe("what is heard of", () => {
+describe("the result of", () => {
   it.each([...CHARGES, ...METHODS, ...OTHERS])("%s (%s, HTTP %i)", async (_, call, status, body, expected) => {
-    expect(await heard(call, status, body)).toEqual(expected)
+    expect(await resultOf(call, status, body)).toEqual(expected)
   })
 
-  it("its words without secrets that it repeats", async () => {
-    const said = await heard("charge", 401, error(`No key ${KEY}, no token ${TOKEN}`))
-    expect(said).toEqual(refused("rail_misconfigured", "No key …, no token …"))
+  it("its texts without the secrets that they repeat", async () => {
+    const refusal = await resultOf("charge", 401, error(`No key ${KEY}, no token ${TOKEN}`))
+    expect(refusal).toEqual(refused("rail_misconfigured", "No key …, no token …"))
   })
 
-  it("a refund of a transaction whose number is not known, without a call", async () => {
+  it("a refund of a transaction with an unknown number, without a call", async () => {
     const call = { reference: CHARGE.reference, railId: null, amountKobo: 5_000 }
-    const found = await server.hear("flutterwave", (rail) => rail.refund(call, credentials))
+    const found = await server.resultOf("flutterwave", (rail) => rail.refund(call, credentials))
     expect(found).toMatchObject({ kind: "refused", code: "processor_error" })
     expect(server.sent).toEqual([])
   })
 })
 
-describe("what is sent", () => {
+describe("the request", () => {
   const sentBy = async (call: CallName) => {
-    await heard(call, 500, {})
+    await resultOf(call, 500, {})
     const { method, path, headers, body } = server.sent.splice(0)[0]!
     expect(headers.authorization).toBe(`Bearer ${KEY}`)
     return [`${method} ${path}`, body === "" ? undefined : JSON.parse(body)]
   }
 
-  it("of a charge", async () => {
+  it("for a charge", async () => {
     expect(await sentBy("charge")).toEqual([
       "POST /v3/tokenized-charges",
       {
@@ -385,7 +379,7 @@ describe("what is sent", () => {
     ])
   })
 
-  it("of a page", async () => {
+  it("for a page", async () => {
     expect(await sentBy("openPage")).toEqual([
       "POST /v3/payments",
       {
@@ -402,9 +396,9 @@ describe("what is sent", () => {
     ])
   })
 
-  it("of a page that only saves a payment method, of a buyer without a phone: cards", async () => {
+  it("for a page that only saves a payment method, of a buyer without a phone: cards", async () => {
     const payment = { ...PAGE, amountKobo: 5_000, phone: null }
-    await server.hear("flutterwave", (rail) => rail.openPage(payment, credentials))
+    await server.resultOf("flutterwave", (rail) => rail.openPage(payment, credentials))
     expect(JSON.parse(server.sent[0]!.body)).toMatchObject({
       amount: 50,
       payment_options: "card",
@@ -413,7 +407,7 @@ describe("what is sent", () => {
     expect(server.sent[0]!.body).not.toContain("phonenumber")
   })
 
-  it("of questions and refunds", async () => {
+  it("for questions and refunds", async () => {
     expect(await sentBy("ask")).toEqual([
       `GET /v3/transactions/verify_by_reference?tx_ref=${CHARGE.reference}`,
       undefined,
@@ -422,11 +416,11 @@ describe("what is sent", () => {
     expect(await sentBy("askRefund")).toEqual(["GET /v3/refunds/75923", undefined])
   })
 
-  it("of a list, and what is read of it", async () => {
+  it("for a list, and the result", async () => {
     const listed = (body: unknown) => {
       server.answer(saying(200, body))
       const listing = { since: Date.UTC(2026, 0, 2), until: Date.UTC(2026, 0, 3), page: 3 }
-      return server.hear("flutterwave", (rail) => rail.list(listing, credentials))
+      return server.resultOf("flutterwave", (rail) => rail.list(listing, credentials))
     }
     const meta = { account: "acct_1" }
     const data = [{ tx_ref: CHARGE.reference, meta, created_at: "2026-01-02T09:00:00.000Z" }, { tx_ref: 5 }]
@@ -435,7 +429,7 @@ describe("what is sent", () => {
       pages: 7,
       transactions: [{ reference: CHARGE.reference, metadata: meta, at: Date.UTC(2026, 0, 2, 9) }],
     })
-    // Whole days, by Lagos: a day more on either side.
+    // Whole days in Lagos, with a day more on either side.
     expect(server.sent[0]!.path).toBe("/v3/transactions?from=2026-01-01&to=2026-01-04&page=3")
     expect(await listed({ status: "success", data: [] })).toEqual({ kind: "listed", pages: null, transactions: [] })
     expect(await listed({ status: "error", message: "Bad" })).toMatchObject({ kind: "unclear" })

@@ -1,4 +1,4 @@
-/** Instalments where buyers pay on the rails' own pages (decisions L8, P5, P6). */
+/** Tests instalments that buyers pay on the rails' own pages (decisions L8, P5, P6). */
 import { describe, expect, it } from "vitest"
 import { createApi } from "../support/api.ts"
 import { open as openPage, submit, submitForm } from "../support/checkout.ts"
@@ -24,14 +24,14 @@ const newest = async ({ id }: Begun) => {
 }
 
 describe.each(BOTH)("an instalment on %s", (name) => {
-  it("is paid on the rail's page, the next one with what that saved", async () => {
+  it("is paid on the rail's page, and the next one with the saved method", async () => {
     const account = await open(name)
     const { api, rail, merchant } = account
     const plan = await begin(account)
     const sent = await submitForm(plan.paymentUrl, { amount: "1000", seen: "0", submission: "a" })
     expect(sent.status).toBe(303)
     expect(sent.headers.get("location")).toContain(rail.url)
-    // Another tab is sent to the same page.
+    // Another tab is redirected to the same page.
     const other = data(await submit(plan.paymentUrl, {}))
     expect(other).toMatchObject({ status: "pending", amount: 1_000, redirect_url: sent.headers.get("location") })
     const reference = await newest(plan)
@@ -50,7 +50,7 @@ describe.each(BOTH)("an instalment on %s", (name) => {
     expect(await account.books()).toEqual({ clearing: 200_000, buyer_deposits: -200_000 })
   })
 
-  it("that nobody pays is given up after half an hour, and can be paid again", async () => {
+  it("without a payment is given up after half an hour, and can be paid again", async () => {
     const account = await open(name)
     const plan = await begin(account)
     data(await submit(plan.paymentUrl, {}))

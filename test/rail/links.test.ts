@@ -1,4 +1,4 @@
-/** Payment links where buyers pay on the rails' own pages (decisions P5 to P8). */
+/** Tests payment links that buyers pay on the rails' own pages (decisions P5 to P8). */
 import { Effect, Layer } from "effect"
 import { describe, expect, it } from "vitest"
 import { Nudging } from "../../src/outbound/nudge/Nudging.ts"
@@ -13,7 +13,7 @@ const { database, server, open } = useRails()
 const PRICE = 500_000
 const MINUTE_MS = 60_000
 
-/** The page behind the link of a nudge, whose token is nowhere but in the message. */
+/** The page behind a nudge's link. Its token is in the message only. */
 const linkOf = async (account: string, nudge: string): Promise<string> => {
   const layer = Nudging.layer(null).pipe(Layer.provide(secretsLayer(database)))
   const token = await Effect.runPromise(
@@ -27,7 +27,7 @@ const linkOf = async (account: string, nudge: string): Promise<string> => {
 const linkAbout = async ({ api, id }: LiveAccount, customer: string, subscription: string) =>
   linkOf(id, data(await api.post("/nudges", { customer, subscription, template: "payment_due" }), 201).id)
 
-/** A subscription whose second payment was declined, and a link to pay it by. */
+/** A subscription whose second payment was declined, with a link to pay it. */
 const overdue = async (account: LiveAccount) => {
   const buyer = await account.buyer()
   data(await account.api.patch(`/customers/${buyer.customer}`, { phone: "+2348031234567" }))
@@ -52,7 +52,7 @@ const newest = async (customer: string) => {
 }
 
 describe.each(BOTH)("a payment link on %s", (name) => {
-  it("leads to the rail's page, and ends on its own finished page", async () => {
+  it("redirects to the rail's page, and ends on its own finished page", async () => {
     const account = await open(name)
     const { api, merchant, rail } = account
     const { customer, id, url, method } = await overdue(account)
@@ -78,7 +78,7 @@ describe.each(BOTH)("a payment link on %s", (name) => {
     expect(merchant.books.get(reference).taken).toEqual([PRICE])
   })
 
-  it("is given up half an hour after the page was opened, if the rail says that nobody paid", async () => {
+  it("is given up half an hour after the page was opened, if the rail says that it is unpaid", async () => {
     const account = await open(name)
     const { customer, id, url } = await overdue(account)
     data(await submit(url, {}))
@@ -91,7 +91,7 @@ describe.each(BOTH)("a payment link on %s", (name) => {
     expect(heading(await openPage(url))).toBe("₦5,000.00 to pay")
   })
 
-  it("pays, where it is about all that is owed, one bill on the page and the others with what was saved", async () => {
+  it("for all debts pays one bill on the page and the others with the saved method", async () => {
     const account = await open(name)
     const { api, rail } = account
     const buyer = await account.buyer()
@@ -112,7 +112,7 @@ describe.each(BOTH)("a payment link on %s", (name) => {
     expect(heading(await openPage(url))).toBe("Thank you: this is paid")
   })
 
-  it("leaves what has come to be owed since, and was not shown, as it is", async () => {
+  it("does not charge debts that are newer than the page", async () => {
     const account = await open(name)
     const { api, rail } = account
     const buyer = await account.buyer()
@@ -138,7 +138,7 @@ describe.each(BOTH)("a payment link on %s", (name) => {
     expect(await api.all(`/charges?subscription=${since}`)).toHaveLength(2)
   })
 
-  it("saves a payment method where nothing is owed, for an e-mail address that nobody knew", async () => {
+  it("saves a payment method if nothing is due, for a new e-mail address", async () => {
     const account = await open(name)
     const { api, merchant, rail } = account
     const { method } = await account.buyer()

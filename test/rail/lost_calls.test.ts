@@ -1,4 +1,4 @@
-/** A process that dies over a call which the rail never got: the charge is sent again, once, under the same reference (decision P9). */
+/** Tests a process that dies during a call that never arrived: the same charge is sent once more (decision P9). */
 import { Effect } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { chargeTimers } from "../../src/billing/payments/simulatorCharges.ts"
@@ -41,7 +41,7 @@ const useWorld = (name: OutsideRail) => {
 describe.each(BOTH)("%s", (name) => {
   const world = useWorld(name)
 
-  /** Subscriptions whose renewals a process was killed over, none of which the rail got, by a server that goes on. */
+  /** Subscriptions whose renewals' process was killed before the rail received any, and a server that runs. */
   const kill = async (count: number) => {
     const { database, fire } = world
     const rail = world.rail()
@@ -67,7 +67,7 @@ describe.each(BOTH)("%s", (name) => {
   }
   const sent = ({ rail }: LiveAccount, charge: string) =>
     rail.calls.of("charge").filter(({ reference }) => reference.slice(4) === charge.slice(4)).length
-  /** Asks as often as it takes until a charge was unknown three times, over ten minutes. */
+  /** Verifies until a charge was unknown three times, over ten minutes. */
   const askUntilOver = async (account: LiveAccount, charge: string) => {
     for (const after of [10_000, MINUTE_MS, 5 * MINUTE_MS]) {
       expect((await account.see(charge)).ask_after_ms).toBe(after)
@@ -78,7 +78,7 @@ describe.each(BOTH)("%s", (name) => {
     await account.pass(Math.ceil(sent_at + ask_after_ms! - Date.now()))
   }
 
-  it("takes it then, and the customer's payment has not failed", { timeout: 120_000 }, async () => {
+  it("succeeds at the second call, and the customer's payment has not failed", { timeout: 120_000 }, async () => {
     const { account, server, charges, subscriptions } = await kill(1)
     const [charge, subscription] = [charges[0]!, subscriptions[0]!]
     await askUntilOver(account, charge)
@@ -91,7 +91,7 @@ describe.each(BOTH)("%s", (name) => {
     await expectWhole(world.database)
   })
 
-  it("fails it where the rail does not know it after that, or it is cancelled by then", {
+  it("fails if the rail still does not know it, or if it is cancelled by then", {
     timeout: 120_000,
   }, async () => {
     const { account, server, charges, subscriptions } = await kill(2)

@@ -1,4 +1,4 @@
-/** What a charge is described by at its rail, and what is read of it again, whatever it is (decision F9). */
+/** Tests a charge's metadata at its rail, and reading it back with any content (decision F9). */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { Bill } from "../../machines/periods.ts"
@@ -92,7 +92,7 @@ const DESCRIBED = {
 }
 
 describe("the metadata of a charge", () => {
-  it("is texts, without the merchant's own, and is read again as an object or as JSON", () => {
+  it("has only text values, without the merchant's metadata, and is read back as an object or as JSON", () => {
     expect(Object.values(METADATA).every((value) => typeof value === "string")).toBe(true)
     expect(METADATA).toMatchObject({
       account: "acct_1",
@@ -106,24 +106,24 @@ describe("the metadata of a charge", () => {
     expect(JSON.stringify(METADATA)).not.toContain("own")
     expect(describedBy(METADATA)).toEqual(DESCRIBED)
     expect(describedBy(JSON.stringify(METADATA))).toEqual(DESCRIBED)
-    // A rail may give numbers back, and what it adds.
+    // A rail may return numbers, and fields of its own.
     expect(describedBy({ ...METADATA, bill: 3, attempt: 2, amount: 499_000, cancel_action: "x" })).toEqual(DESCRIBED)
   })
 
   it.each([
     ["nothing", null],
     ["a list", []],
-    ["an amount that its lines do not add up to", { ...METADATA, amount: "499001" }],
+    ["an amount other than the sum of its lines", { ...METADATA, amount: "499001" }],
     ["an amount that is too large to count", { ...METADATA, amount: "99999999999999999999" }],
-    ["a period that ends before it begins", { ...METADATA, period: METADATA.period!.split("/").reverse().join("/") }],
+    ["a period that ends before it starts", { ...METADATA, period: METADATA.period!.split("/").reverse().join("/") }],
     ["a bill without a number", { ...METADATA, bill: "-1" }],
     ["details that are cut", { ...METADATA, details: METADATA.details!.slice(0, -1) }],
     ["a customer that is no text", { ...METADATA, customer: { id: "cus_1" } }],
-  ])("is none with %s", (_, value) => {
+  ])("is missing with %s", (_, value) => {
     expect(describedBy(value)).toBeUndefined()
   })
 
-  it("is read without an error, whatever it is", () => {
+  it("is read without an error, with any content", () => {
     fc.assert(
       fc.property(
         fc.oneof(

@@ -1,4 +1,4 @@
-/** Payments on the rails' own pages (decisions P5 to P8). */
+/** Tests payments on the rails' own pages (decisions P5 to P8). */
 import { Effect } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { checkLedger } from "../../src/ledger/ledger.ts"
@@ -53,11 +53,11 @@ const balances = async (rail: OutsideRail) => {
   return Object.fromEntries(rows.map(({ account, kobo }) => [account, Number(kobo)]))
 }
 
-/** A callback about what a reference is for. */
+/** A callback about a reference's payment. */
 const callBack = (rail: OutsideRail, reference: string) =>
   post(`${server().origin}/callbacks/${rail}/${accountId()}`, standIns[rail].callbackFor(reference))
 
-/** The reference that is being paid, by the address of the rail's page. */
+/** The reference of the payment, by the address of the rail's page. */
 const newest = async (session: string) => {
   const [row] = await database.run(
     (sql) => sql<{ id: string }>`SELECT id FROM charge WHERE page_id = ${session} ORDER BY id DESC LIMIT 1`,
@@ -73,7 +73,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
   const standIn = standIns[rail]
   beforeAll(() => putOnRail(database, accountId(), rail, [...standIn.merchants.values()][0]!))
 
-  it("takes no card, leads to the rail's page, and comes back paid", async () => {
+  it("accepts no card, redirects to the rail's page, and returns paid", async () => {
     const session = await openSession()
     const shown = await open(session.url)
     expect(markup(shown)).not.toContain("card_number")
@@ -86,7 +86,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     expect(sent.status).toBe(303)
     const page = sent.headers.get("location")!
     expect(page).toContain(standIn.url)
-    // A second submission goes on with the same payment.
+    // A second submission continues the same payment.
     expect(data(await submit(session.url, ADA))).toEqual({ status: "pending", redirect_url: page })
     const waiting = await open(session.url)
     expect([heading(waiting), waiting.text.includes(page.replaceAll("&", "&amp;"))]).toEqual([
@@ -115,7 +115,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
   it.each([
     ["less", faults.wrongAmount(100_000), "received ₦1,000.00. ₦5,000.00 was asked for"],
     ["another currency", faults.wrongCurrency("USD"), "₦5,000.00 was asked for"],
-  ])("says what was received where that is %s, and takes no second payment", async (_, fault, words) => {
+  ])("shows the received amount if that is %s, and accepts no second payment", async (_, fault, words) => {
     const session = await openSession({}, { amount: 500_000 })
     data(await submit(session.url, ADA))
     const reference = await newest(session.id)
@@ -123,7 +123,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     const returned = await open((await standIn.payOnPage(reference, "pay"))!)
     expect([returned.status, heading(returned)]).toEqual([200, "Your payment needs a look"])
     expect(markup(returned)).toContain(words)
-    expect(markup(returned)).toContain("has been told")
+    expect(markup(returned)).toContain("has been notified")
     expect(markup(returned)).not.toContain("Go on to pay")
     const again = await open(session.url)
     expect(heading(again)).toBe("Your payment needs a look")
@@ -134,7 +134,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     expect(events[0].data.object).toEqual(data(await api.get(`/charges/${reference}`)))
   })
 
-  it("says why a payment was declined, and takes another one under a new reference", async () => {
+  it("shows why a payment was declined, and accepts another one under a new reference", async () => {
     const session = await openSession()
     data(await submit(session.url, ADA))
     const first = await newest(session.id)
@@ -156,7 +156,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     })
   })
 
-  it("is free again once the buyer has come back and the rail says that nothing was paid", async () => {
+  it("is free again after the buyer has returned and the rail says that nothing was paid", async () => {
     const session = await openSession()
     const { redirect_url: page } = data(await submit(session.url, ADA))
     const first = await newest(session.id)
@@ -167,19 +167,18 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     if (rail === "paystack") {
       expect([returned.status, heading(returned)]).toEqual([200, "Subscribe to Gym"])
       expect(charge).toMatchObject({ status: "failed", failure_code: "customer_abandoned" })
-      // Paid after all: owed back, which the buyer is told instead of being asked to pay again.
+      // Paid after all: owed back. The buyer sees that, and no form.
       await standIn.payOnPage(first, "pay")
       await callBack(rail, first)
-      const told = () => open(`${session.url}/return`)
-      const late =
-        "The payment was not finished in time. ₦5,000.00 was paid after that all the same, and is owed back to you."
-      await eventually(async () => (markup(await told()).includes(late) ? true : undefined))
-      expect(markup(await told())).not.toContain("Nothing was charged")
+      const openReturn = () => open(`${session.url}/return`)
+      const late = "The payment was not finished in time. ₦5,000.00 was paid after that, and is owed back to you."
+      await eventually(async () => (markup(await openReturn()).includes(late) ? true : undefined))
+      expect(markup(await openReturn())).not.toContain("Nothing was charged")
       data(await api.post(`/checkout-sessions/${session.id}/expire`))
       expect(heading(await open(session.url))).toBe("Your payment came too late")
       return
     }
-    // Flutterwave knows of no such payment, as it does of one that it has not written down yet: the buyer may go on with it.
+    // Flutterwave does not know the payment, which may also mean it is not written yet: the buyer may continue it.
     expect([returned.status, heading(returned)]).toEqual([200, "Waiting for your payment"])
     expect(returned.text).toContain(page.replaceAll("&", "&amp;"))
     expect(charge.status).toBe("pending")
@@ -191,7 +190,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
   })
 
   if (rail === "paystack")
-    it("leads back to the rail's page while the rail waits for the buyer there", async () => {
+    it("redirects to the rail's page again while the rail waits for the buyer there", async () => {
       const session = await openSession()
       const { redirect_url: page } = data(await submit(session.url, ADA))
       const first = await newest(session.id)
@@ -207,7 +206,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
       expect(data(await comeBack(session.url)).status).toBe("completed")
     })
 
-  it("looks by itself without giving an open page up", async () => {
+  it("verifies by itself without giving up an open page", async () => {
     const session = await openSession()
     const { redirect_url } = data(await submit(session.url, ADA))
     const looked = await open(`${session.url}/return?look`)
@@ -215,7 +214,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     expect(data(await submit(session.url, ADA))).toEqual({ status: "pending", redirect_url })
   })
 
-  it("begins a trial by a payment that is sent back at once, and is no charge", async () => {
+  it("starts a trial with a payment that is sent back immediately, and that is not a charge", async () => {
     const before = await balances(rail)
     const session = await openSession({}, { trial_days: 14 })
     data(await submit(session.url, ADA))
@@ -227,7 +226,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     const done = data(await api.get(`/checkout-sessions/${session.id}?expand[]=subscription`))
     expect(done).toMatchObject({ status: "completed", subscription: { status: "trialing" } })
     expect(await api.all(`/charges?customer=${done.customer}`)).toEqual([])
-    // Paystack says later that it is through: by a callback, say.
+    // Paystack reports its success later, for example by a callback.
     await eventually(async () => (standIn.books.get(reference).refunds.length > 0 ? true : undefined))
     const verification = await eventually(async () => {
       const [row] = await database.run(
@@ -256,7 +255,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     expect(data(await api.get(`/customers/${customer}/payment-methods`))).toHaveLength(1)
   })
 
-  it("pays once with what cannot be used again, which sets nothing up", async () => {
+  it("pays once with a method that cannot be reused, which saves nothing", async () => {
     const session = await openSession()
     data(await submit(session.url, ADA))
     await standIn.payOnPage(await newest(session.id), "pay", { reusable: false })
@@ -264,8 +263,11 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     const { customer } = data(await api.get(`/checkout-sessions/${session.id}`))
     expect(data(await api.get(`/customers/${customer}/payment-methods`))).toEqual([])
 
-    const known = await createCustomer(api, { email: "ada@example.com" })
-    const setup = data(await api.post("/checkout-sessions", { mode: "setup", customer: known, ...URLS }), 201)
+    const existingCustomer = await createCustomer(api, { email: "ada@example.com" })
+    const setup = data(
+      await api.post("/checkout-sessions", { mode: "setup", customer: existingCustomer, ...URLS }),
+      201,
+    )
     data(await submit(setup.url, {}))
     const back = await standIn.payOnPage(await newest(setup.id), "pay", { reusable: false })
     const returned = await open(back!)
@@ -273,7 +275,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     expect(data(await api.get(`/checkout-sessions/${setup.id}`)).status).toBe("open")
   })
 
-  it("owes back what arrives after the session has expired", async () => {
+  it("owes back a payment that arrives after the session has expired", async () => {
     const session = await openSession()
     data(await submit(session.url, ADA))
     const reference = await newest(session.id)
@@ -288,14 +290,14 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     ).toMatchObject({ status: "succeeded", refund_due: true })
   })
 
-  it("says so where the rail opens no page", async () => {
+  it("shows an error if the rail opens no page", async () => {
     const session = await openSession()
     standIn.plan("open", "next", faults.unavailableBefore())
     const sent = await submit(session.url, ADA)
     expect([sent.status, sent.body.error.code]).toEqual([402, "card_declined"])
   })
 
-  it("keeps its tokens to itself", async () => {
+  it("exposes no tokens", async () => {
     const found = await database.run((sql) =>
       Effect.gen(function* () {
         const events = yield* sql<{ text: string }>`SELECT coalesce(string_agg(data::text, ''), '') AS text FROM event`

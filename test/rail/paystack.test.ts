@@ -1,4 +1,4 @@
-/** Paystack's documented answers, and what is heard of them (decisions P9, P10). */
+/** Tests Paystack's documented answers, and their results (decisions P9, P10). */
 import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import type { PagePayment, Rail, RailResult, TokenCharge } from "../../src/rails/rail/Rail.ts"
@@ -39,10 +39,10 @@ const CALLS = {
 }
 type CallName = keyof typeof CALLS
 
-/** What is heard of a call that is answered so; the saved token as text. */
-const heard = async (call: CallName, status: number, body: unknown, headers = {}) => {
+/** The result of a call with this answer, with the saved token as text. */
+const resultOf = async (call: CallName, status: number, body: unknown, headers = {}) => {
   server.answer(saying(status, body, headers))
-  const found: RailResult = await server.hear<RailResult>("paystack", CALLS[call])
+  const found: RailResult = await server.resultOf<RailResult>("paystack", CALLS[call])
   if (found.kind !== "transaction" || found.saved === null) return found
   return { ...found, saved: { ...found.saved, token: Redacted.value(found.saved.token) } }
 }
@@ -88,7 +88,7 @@ const SAVED = {
   exp_year: 2030,
   signature: "SIG_yEXu7dLBeqG0kU7g95Ke",
 }
-const HEARD = {
+const SUCCESS = {
   kind: "transaction",
   status: "succeeded",
   reference: CHARGE.reference,
@@ -101,24 +101,24 @@ const HEARD = {
   saved: SAVED,
 }
 const failed = (code: string, message: string | null, over: object = {}) => ({
-  ...HEARD,
+  ...SUCCESS,
   status: "failed",
   code,
   message,
   saved: null,
   ...over,
 })
-const open = (status: string, message: string | null) => ({ ...HEARD, status, message, saved: null })
+const open = (status: string, message: string | null) => ({ ...SUCCESS, status, message, saved: null })
 const refused = (code: string, message: string | null) => ({ kind: "refused", code, message })
 const unclear = (message: string, reached = true) => ({ kind: "unclear", message, reached })
 const unreadable = (status: number) => unclear(`an answer that cannot be read (HTTP ${status})`)
-/** Made of no transaction of Paystack's. */
+/** Not derived from a transaction of Paystack's. */
 const unmade = { railId: null }
 
 type Row = readonly [what: string, call: CallName, status: number, body: unknown, heard: object]
 
 const CHARGES: ReadonlyArray<Row> = [
-  ["success", "charge", 200, transaction({}), HEARD],
+  ["success", "charge", 200, transaction({}), SUCCESS],
   [
     "a decline",
     "charge",
@@ -150,49 +150,43 @@ const CHARGES: ReadonlyArray<Row> = [
     "charge",
     200,
     transaction({ status: "reversed" }),
-    { ...failed("processor_error", "Reversed at Paystack: Approved"), reversed: true, saved: HEARD.saved },
+    { ...failed("processor_error", "Reversed at Paystack: Approved"), reversed: true, saved: SUCCESS.saved },
   ],
   [
-    "fees on top: what was asked for counts",
+    "fees on top: the requested amount counts",
     "charge",
     200,
     transaction({ amount: 261_500, requested_amount: 250_000 }),
-    HEARD,
+    SUCCESS,
   ],
-  ["no amount asked for", "charge", 200, transaction({ requested_amount: null }), HEARD],
-  ["another amount", "charge", 200, transaction({ amount: 100 }), { ...HEARD, amountKobo: 100 }],
-  ["an amount in quotes", "charge", 200, transaction({ amount: "250000" }), HEARD],
+  ["no requested amount", "charge", 200, transaction({ requested_amount: null }), SUCCESS],
+  ["another amount", "charge", 200, transaction({ amount: 100 }), { ...SUCCESS, amountKobo: 100 }],
+  ["an amount in quotes", "charge", 200, transaction({ amount: "250000" }), SUCCESS],
   [
-    "a decline that says no more of the charge",
+    "a decline without more details of the charge",
     "charge",
     200,
     transaction({ status: "failed", gateway_response: "Expired card", amount: undefined, currency: undefined }),
     { ...failed("expired_card", "Expired card"), amountKobo: null, currency: null },
   ],
   [
-    "a success that says no amount",
+    "a success without an amount",
     "charge",
     200,
     transaction({ amount: undefined }),
-    { ...HEARD, amountKobo: "unreadable" },
+    { ...SUCCESS, amountKobo: "unreadable" },
   ],
-  [
-    "a success that says no currency",
-    "charge",
-    200,
-    transaction({ currency: undefined }),
-    { ...HEARD, currency: null },
-  ],
-  ["a currency in small letters", "charge", 200, transaction({ currency: "ngn" }), HEARD],
-  ["another currency", "charge", 200, transaction({ currency: "GHS" }), { ...HEARD, currency: "GHS" }],
+  ["a success without a currency", "charge", 200, transaction({ currency: undefined }), { ...SUCCESS, currency: null }],
+  ["a currency in small letters", "charge", 200, transaction({ currency: "ngn" }), SUCCESS],
+  ["another currency", "charge", 200, transaction({ currency: "GHS" }), { ...SUCCESS, currency: "GHS" }],
   [
     "another reference",
     "charge",
     200,
     transaction({ reference: "T685312322670591" }),
-    { ...HEARD, reference: "T685312322670591" },
+    { ...SUCCESS, reference: "T685312322670591" },
   ],
-  ["no number", "charge", 200, transaction({ id: null }), { ...HEARD, railId: null }],
+  ["no number", "charge", 200, transaction({ id: null }), { ...SUCCESS, railId: null }],
   [
     "a challenge",
     "charge",
@@ -210,13 +204,13 @@ const CHARGES: ReadonlyArray<Row> = [
     failed("authentication_required", "Please, redirect your customer to the authorization url provided", unmade),
   ],
   [
-    "a challenge in a transaction under way",
+    "a challenge in a transaction in progress",
     "charge",
     200,
     transaction({ status: "ongoing", paused: true }),
     failed("authentication_required", "Charge attempted", unmade),
   ],
-  ["a success that was challenged", "charge", 200, transaction({ paused: true }), HEARD],
+  ["a success that was challenged", "charge", 200, transaction({ paused: true }), SUCCESS],
   [
     "a throttled card, in a transaction",
     "charge",
@@ -286,28 +280,28 @@ const CHARGES: ReadonlyArray<Row> = [
     refused("unknown_decline", "No luck"),
   ],
   ["status false with 200", "charge", 200, refusal("Charge attempted"), unreadable(200)],
-  ["JSON of somebody else, 403", "charge", 403, { error: "forbidden" }, unreadable(403)],
-  ["a status that nobody knows", "charge", 200, transaction({ status: "settled" }), unreadable(200)],
+  ["JSON of another server, 403", "charge", 403, { error: "forbidden" }, unreadable(403)],
+  ["an unknown status", "charge", 200, transaction({ status: "settled" }), unreadable(200)],
   ...[-1, 1.5, "2500.00", null, undefined, "", 2 ** 53].map(
     (amount): Row => [
       `the amount ${amount}`,
       "charge",
       200,
       transaction({ amount }),
-      { ...HEARD, amountKobo: "unreadable" },
+      { ...SUCCESS, amountKobo: "unreadable" },
     ],
   ),
   [
-    "an amount asked for that is none",
+    "an invalid requested amount",
     "charge",
     200,
     transaction({ requested_amount: "?" }),
-    { ...HEARD, amountKobo: "unreadable" },
+    { ...SUCCESS, amountKobo: "unreadable" },
   ],
   ["no reference", "charge", 200, transaction({ reference: undefined }), unreadable(200)],
 ]
 
-const saved = (over: object) => ({ ...HEARD, saved: { ...SAVED, ...over } })
+const saved = (over: object) => ({ ...SUCCESS, saved: { ...SAVED, ...over } })
 const authorization = (over: object) => transaction({ authorization: { ...AUTHORIZATION, ...over } })
 
 const METHODS: ReadonlyArray<Row> = [
@@ -319,7 +313,7 @@ const METHODS: ReadonlyArray<Row> = [
     saved({ exp_month: 1, exp_year: 2031 }),
   ],
   [
-    "an expiry that is none",
+    "an invalid expiry",
     "ask",
     200,
     authorization({ exp_month: "13", exp_year: "30" }),
@@ -349,39 +343,39 @@ const METHODS: ReadonlyArray<Row> = [
     saved({ type: "bank_account", brand: null, exp_month: null, exp_year: null }),
   ],
   [
-    "words that are none",
+    "invalid texts",
     "ask",
     200,
     authorization({ bank: 7, last4: {}, signature: [] }),
     saved({ bank_name: null, last4: null, signature: null }),
   ],
   ...[false, null, "true"].map(
-    (reusable): Row => [`reusable: ${reusable}`, "ask", 200, authorization({ reusable }), { ...HEARD, saved: null }],
+    (reusable): Row => [`reusable: ${reusable}`, "ask", 200, authorization({ reusable }), { ...SUCCESS, saved: null }],
   ),
-  ["not marked as reusable or not", "ask", 200, authorization({ reusable: undefined }), HEARD],
-  ["no authorization", "ask", 200, transaction({ authorization: null }), { ...HEARD, saved: null }],
+  ["not marked as reusable or not", "ask", 200, authorization({ reusable: undefined }), SUCCESS],
+  ["no authorization", "ask", 200, transaction({ authorization: null }), { ...SUCCESS, saved: null }],
   [
     "a token that is too long",
     "ask",
     200,
     authorization({ authorization_code: "A".repeat(501) }),
-    { ...HEARD, saved: null },
+    { ...SUCCESS, saved: null },
   ],
-  ["no e-mail", "ask", 200, transaction({ customer: {} }), { ...HEARD, saved: { ...HEARD.saved, email: null } }],
+  ["no e-mail", "ask", 200, transaction({ customer: {} }), { ...SUCCESS, saved: { ...SUCCESS.saved, email: null } }],
 ]
 
 const REFUND = { id: 3018284, status: "pending", amount: 5_000, currency: "NGN", transaction: { reference: SENT } }
 const refund = (over: object) => ({ status: true, message: "Refund has been queued", data: { ...REFUND, ...over } })
-const heardRefund = (status: string) => ({ kind: "refund", status, refundId: "3018284", message: null })
+const refundResult = (status: string) => ({ kind: "refund", status, refundId: "3018284", message: null })
 
 const OTHERS: ReadonlyArray<Row> = [
-  ["a payment asked about", "ask", 200, transaction({}), HEARD],
+  ["a verified payment", "ask", 200, transaction({}), SUCCESS],
   [
     "a 64-bit number",
     "ask",
     200,
     JSON.stringify(transaction({})).replace("4099490251", "18446744073709551615"),
-    { ...HEARD, railId: "18446744073709551615" },
+    { ...SUCCESS, railId: "18446744073709551615" },
   ],
   ["an unknown reference, 404", "ask", 404, refusal("Transaction reference not found."), { kind: "unknown_reference" }],
   [
@@ -394,8 +388,8 @@ const OTHERS: ReadonlyArray<Row> = [
   ["another 404 of Paystack's", "ask", 404, refusal("Route unknown"), unclear("Route unknown")],
   ["an unknown reference, in other words", "ask", 404, refusal("No such thing here"), { kind: "unknown_reference" }],
   ["an unknown reference, 400 in other words", "ask", 400, refusal("Unknown reference"), { kind: "unknown_reference" }],
-  ["a 404 of somebody else", "ask", 404, { error: "not found" }, unreadable(404)],
-  ["a question refused: nothing is known of the payment", "ask", 400, refusal("Declined"), unclear("Declined")],
+  ["a 404 of another server", "ask", 404, { error: "not found" }, unreadable(404)],
+  ["a refused question: the payment's state is unknown", "ask", 400, refusal("Declined"), unclear("Declined")],
   ["a question with a wrong key", "ask", 401, refusal("Invalid key"), refused("rail_misconfigured", "Invalid key")],
   [
     "a page",
@@ -445,14 +439,14 @@ const OTHERS: ReadonlyArray<Row> = [
     ] as const
   ).flatMap(
     ([status, meaning]): ReadonlyArray<Row> => [
-      [`a refund that is ${status}`, "refund", 200, refund({ status }), heardRefund(meaning)],
-      [`a refund asked about that is ${status}`, "askRefund", 200, refund({ status }), heardRefund(meaning)],
+      [`a refund that is ${status}`, "refund", 200, refund({ status }), refundResult(meaning)],
+      [`a verified refund that is ${status}`, "askRefund", 200, refund({ status }), refundResult(meaning)],
     ],
   ),
-  ["a refund in a state that nobody knows", "refund", 200, refund({ status: "lost" }), unreadable(200)],
-  ["a refund without a number", "refund", 200, refund({ id: null }), { ...heardRefund("pending"), refundId: null }],
+  ["a refund in an unknown state", "refund", 200, refund({ status: "lost" }), unreadable(200)],
+  ["a refund without a number", "refund", 200, refund({ id: null }), { ...refundResult("pending"), refundId: null }],
   [
-    "a refund of what was sent back",
+    "a refund of a returned payment",
     "refund",
     400,
     refusal("Transaction has been fully reversed", { type: "api_error", code: "transaction_reversed" }),
@@ -468,30 +462,32 @@ const OTHERS: ReadonlyArray<Row> = [
   ["an unknown refund", "askRefund", 404, refusal("Refund not found"), { kind: "unknown_reference" }],
 ]
 
-describe("what is heard of", () => {
+describe("the result of", () => {
   it.each([...CHARGES, ...METHODS, ...OTHERS])("%s (%s, HTTP %i)", async (_, call, status, body, expected) => {
-    expect(await heard(call, status, body)).toEqual(expected)
+    expect(await resultOf(call, status, body)).toEqual(expected)
   })
 
-  it("its words in one line, cut, and without secrets that it repeats", async () => {
+  it("its texts in one line, shortened, and without the secrets that they repeat", async () => {
     const message = `No  such\nkey\u0000 ${KEY} nor AUTH_uh8bcl3zbn`
-    expect(await heard("charge", 401, refusal(message))).toEqual(refused("rail_misconfigured", "No such key … nor …"))
-    const cut = await heard("charge", 401, refusal(`${"x".repeat(495)} ${KEY} and more`))
+    expect(await resultOf("charge", 401, refusal(message))).toEqual(
+      refused("rail_misconfigured", "No such key … nor …"),
+    )
+    const cut = await resultOf("charge", 401, refusal(`${"x".repeat(495)} ${KEY} and more`))
     expect(cut).toEqual(refused("rail_misconfigured", `${"x".repeat(495)} … an`))
-    const long = await heard("charge", 400, refusal("🙂".repeat(700)))
+    const long = await resultOf("charge", 400, refusal("🙂".repeat(700)))
     expect(long).toEqual(refused("unknown_decline", "🙂".repeat(500)))
   })
 
   it("an account without a key, without a call", async () => {
-    const found = await server.hear("paystack", (rail) => rail.charge(CHARGE, {}))
+    const found = await server.resultOf("paystack", (rail) => rail.charge(CHARGE, {}))
     expect(found).toMatchObject({ kind: "refused", code: "rail_misconfigured" })
     expect(server.sent).toEqual([])
   })
 })
 
-describe("what is sent", () => {
+describe("the request", () => {
   const sentBy = async (call: CallName) => {
-    await heard(call, 500, {})
+    await resultOf(call, 500, {})
     expect(server.sent).toHaveLength(1)
     const { method, path, headers, body } = server.sent[0]!
     expect(headers.authorization).toBe(`Bearer ${KEY}`)
@@ -499,7 +495,7 @@ describe("what is sent", () => {
     return [`${method} ${path}`, body === "" ? undefined : JSON.parse(body)]
   }
 
-  it("of a charge", async () => {
+  it("for a charge", async () => {
     expect(await sentBy("charge")).toEqual([
       "POST /transaction/charge_authorization",
       {
@@ -513,7 +509,7 @@ describe("what is sent", () => {
     ])
   })
 
-  it("of a page", async () => {
+  it("for a page", async () => {
     expect(await sentBy("openPage")).toEqual([
       "POST /transaction/initialize",
       {
@@ -528,12 +524,12 @@ describe("what is sent", () => {
     ])
   })
 
-  it("of a page that only saves a payment method: ways that save one", async () => {
-    await server.hear("paystack", (rail) => rail.openPage({ ...PAGE, amountKobo: 5_000 }, credentials))
+  it("for a page that only saves a payment method: channels that can save one", async () => {
+    await server.resultOf("paystack", (rail) => rail.openPage({ ...PAGE, amountKobo: 5_000 }, credentials))
     expect(JSON.parse(server.sent[0]!.body)).toMatchObject({ amount: 5_000, channels: ["card", "bank"] })
   })
 
-  it("of questions and refunds", async () => {
+  it("for questions and refunds", async () => {
     expect(await sentBy("ask")).toEqual([`GET /transaction/verify/${SENT}`, undefined])
     server.sent.splice(0)
     expect(await sentBy("refund")).toEqual(["POST /refund", { transaction: SENT, amount: 5_000 }])
@@ -541,11 +537,11 @@ describe("what is sent", () => {
     expect(await sentBy("askRefund")).toEqual(["GET /refund/3018284", undefined])
   })
 
-  it("of a list, and what is read of it", async () => {
+  it("for a list, and the result", async () => {
     const listed = (body: unknown, status = 200) => {
       server.answer(saying(status, body))
       const listing = { since: Date.UTC(2026, 0, 1), until: Date.UTC(2026, 0, 2), page: 3 }
-      return server.hear("paystack", (rail) => rail.list(listing, credentials))
+      return server.resultOf("paystack", (rail) => rail.list(listing, credentials))
     }
     const metadata = { account: "acct_1" }
     const made = { reference: SENT, metadata, created_at: "2026-01-01T09:00:00.000Z", paid_at: null }
@@ -571,9 +567,9 @@ describe("what is sent", () => {
     expect(await listed({ status: false, message: "Invalid key" }, 401)).toMatchObject({ kind: "refused" })
   })
 
-  it("below the path of its address", async () => {
+  it("under the path of its address", async () => {
     const urls = { paystack: `${server.url()}/stand/in`, flutterwave: server.url() }
-    await server.hear("paystack", CALLS.ask, { urls })
+    await server.resultOf("paystack", CALLS.ask, { urls })
     expect(server.sent[0]!.path).toBe(`/stand/in/transaction/verify/${SENT}`)
   })
 })

@@ -1,4 +1,4 @@
-/** What rails say that does not fit: it settles nothing, or owes money back, and is listed once (decisions P10, F2). */
+/** Tests rails' reports that do not match: they settle nothing, or owe money back, listed once (decisions P10, F2). */
 import { describe, expect, it } from "vitest"
 import { post } from "../support/rails/callbacks.ts"
 import { type Fault, faults } from "../support/rails/fault.ts"
@@ -10,7 +10,7 @@ const { database, open, callbackUrl } = useRails()
 const PRICE = 500_000
 const HOUR_MS = 3_600_000
 
-/** The rail calls back about a charge, and whoever asks it then is through. */
+/** The rail calls back about a charge, and its verification is done. */
 const callBack = async (account: LiveAccount, url: string, charge: string): Promise<void> => {
   const { reference } = account.merchant.books.get(charge)
   const before = account.rail.calls.of("verify", reference).length
@@ -22,14 +22,14 @@ const callBack = async (account: LiveAccount, url: string, charge: string): Prom
 const underWay = (account: LiveAccount) =>
   database.run((sql) => sql`SELECT 1 FROM rail_call WHERE account_id = ${account.id}`).then((rows) => rows.length)
 
-/** Whatever was called back is looked into. */
-const followedUp = (account: LiveAccount) =>
+/** All callbacks are processed. */
+const callbacksProcessed = (account: LiveAccount) =>
   eventually(async () => {
     const noted = await database.run((sql) => sql`SELECT 1 FROM rail_callback WHERE account_id = ${account.id}`)
     return noted.length === 0 && (await underWay(account)) === 0 ? true : undefined
   })
 
-/** What differs, how the rail mends it, and what is listed (by kind and amount). */
+/** The difference, the rail's correction, and the listed exceptions (by kind and amount). */
 const DIFFERING: ReadonlyArray<{
   readonly what: string
   readonly fault: Fault
@@ -49,7 +49,7 @@ const DIFFERING: ReadonlyArray<{
     },
   },
   {
-    what: "an amount that is none, a half of a kobo",
+    what: "an invalid amount, half a kobo",
     fault: faults.wrongAmount(PRICE - 0.5),
     kind: "amount_differs",
     kobo: null,
@@ -79,32 +79,34 @@ const DIFFERING: ReadonlyArray<{
 
 describe.concurrent.each(BOTH)("%s", (name) => {
   it.each(DIFFERING)(
-    "books nothing of $what, and settles once the rail says it right",
+    "books nothing of $what, and settles after the rail corrects it",
     async ({ fault, kind, kobo, mend }) => {
       const account = await open(name)
       account.plan("charge", fault)
-      // Asked again, it says the same, unless it was the answer alone that was wrong.
+      // Asked again, it gives the same answer, unless only the answer was wrong.
       if (kind === "reference_differs") account.plan("verify", fault)
       const { id, status } = await account.charge(PRICE)
       expect(status).toBe("pending")
       expect(await account.ask(id)).toMatchObject({ status: "pending", asks: 1 })
       expect(await account.books()).toEqual({})
       expect(await account.exceptions()).toEqual([[kind, id, kobo]])
-      const told = kind === "reference_differs" ? [] : ["charge.attention_required pending"]
-      expect(await account.events(id)).toEqual(told)
+      const attentionEvents = kind === "reference_differs" ? [] : ["charge.attention_required pending"]
+      expect(await account.events(id)).toEqual(attentionEvents)
       const currency = kind === "currency_differs" ? "USD" : "NGN"
       const attention = { kind, expected_amount: PRICE, received_amount: kobo, currency }
-      expect(data(await account.api.get(`/charges/${id}`)).attention).toEqual(told.length === 0 ? null : attention)
+      expect(data(await account.api.get(`/charges/${id}`)).attention).toEqual(
+        attentionEvents.length === 0 ? null : attention,
+      )
       mend(account, id)
       expect(await account.ask(id)).toMatchObject({ status: "succeeded", asks: 2 })
       expect(await account.books()).toEqual({ clearing: PRICE, one_off_revenue: -PRICE })
-      expect(await account.events(id)).toEqual([...told, "charge.succeeded succeeded"])
+      expect(await account.events(id)).toEqual([...attentionEvents, "charge.succeeded succeeded"])
       expect(data(await account.api.get(`/charges/${id}`)).attention).toBeNull()
       expect(await account.exceptions()).toEqual([[kind, id, kobo]])
     },
   )
 
-  it("says so again where another amount is received, and not where the same is", async () => {
+  it("reports again if another amount is received, and not if it is the same", async () => {
     const account = await open(name, { compared: false })
     account.plan("charge", faults.wrongAmount(PRICE - 200))
     const { id } = await account.charge(PRICE)
@@ -135,17 +137,17 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(status).toBe("succeeded")
     const books = { clearing: PRICE + excess, one_off_revenue: -PRICE, refunds_payable: -excess }
     expect(await account.books()).toEqual(books)
-    // Called back and asked about, it stays what it was.
+    // A callback and a verification change nothing.
     const url = callbackUrl(name, account)
     const callback = account.rail.callbackFor(id, { merchant: account.merchant })
     expect(await Promise.all([post(url, callback), post(url, callback)])).toEqual([200, 200])
-    await followedUp(account)
+    await callbacksProcessed(account)
     expect(await account.books()).toEqual(books)
     expect(await account.exceptions()).toEqual([["amount_exceeds", id, PRICE + excess]])
     expect(await account.events(id)).toEqual(["charge.succeeded succeeded"])
   })
 
-  it("lists once what the rail takes back after it was paid, and books nothing of it", async () => {
+  it("lists once a reversal by the rail after the payment, and books nothing of it", async () => {
     const account = await open(name)
     const url = callbackUrl(name, account)
     const { merchant, rail } = account
@@ -153,19 +155,19 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     const { id } = await account.latest(subscription)
     const transaction = merchant.books.get(id)
     const asked = () => rail.calls.of("verify", transaction.reference).length
-    const told = async (data: object) => {
+    const callBackWith = async (data: object) => {
       expect(await post(url, rail.callbackFor(id, { merchant, data: { ...data } }))).toBe(200)
-      await followedUp(account)
+      await callbacksProcessed(account)
     }
-    // What is known already is not asked about; what is denied is, and that alone means nothing.
-    await told({})
+    // A known success is not verified. A denied one is, and a denial alone changes nothing.
+    await callBackWith({})
     expect(asked()).toBe(0)
-    await told({ status: "failed" })
+    await callBackWith({ status: "failed" })
     expect(asked()).toBe(1)
     expect(await account.exceptions()).toEqual([])
 
     merchant.books.apply(transaction, { kind: "decline", words: "Reversed by the bank" })
-    for (let times = 0; times < 3; times++) await told({ status: "failed" })
+    for (let times = 0; times < 3; times++) await callBackWith({ status: "failed" })
     expect(asked()).toBe(2)
     expect(await account.exceptions()).toEqual([["failed_after_success", id, null]])
     expect(data(await account.api.get(`/charges/${id}`))).toMatchObject({ status: "succeeded", failure_code: null })
@@ -174,7 +176,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(await account.books()).toEqual({ clearing: PRICE, deferred_revenue: -PRICE })
   })
 
-  it("asks an hour later about what is denied where the rail does not answer", async () => {
+  it("verifies a denied one an hour later if the rail does not answer", async () => {
     const account = await open(name)
     const { id } = await account.charge(PRICE)
     account.plan("verify", faults.unavailableBefore())
@@ -187,11 +189,11 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     await eventually(async () => ((await waits()).length === 1 ? true : undefined))
     expect(await account.exceptions()).toEqual([])
     await account.pass(HOUR_MS)
-    await followedUp(account)
+    await callbacksProcessed(account)
     expect(await account.exceptions()).toEqual([["failed_after_success", id, null]])
   })
 
-  it("owes back what was paid after it had failed, once however often it is heard", async () => {
+  it("owes back a payment after a failure, once, however often it is reported", async () => {
     const account = await open(name)
     account.plan("charge", faults.lateSuccess(1, "Insufficient Funds"))
     const { id } = await account.charge(PRICE)
@@ -228,7 +230,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(data(await account.api.get(`/subscriptions/${subscription}`)).status).toBe("active")
   })
 
-  it("owes back what comes of an overdue bill that failed, and leaves it overdue", async () => {
+  it("owes back a late payment of a failed overdue bill, and leaves the bill overdue", async () => {
     const account = await open(name)
     const subscription = await account.subscribe(PRICE)
     account.plan("charge", faults.lateSuccess(1, "Insufficient Funds"))
@@ -245,7 +247,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     expect(await account.exceptions()).toEqual([["succeeded_after_failure", first.id, null]])
   })
 
-  it("books an amount that is too high, of what had failed, whole", async () => {
+  it("books the whole of a too high amount for a failed charge", async () => {
     const account = await open(name)
     account.plan("charge", {
       outcome: {

@@ -1,4 +1,4 @@
-/** What rails save becomes payment methods (decision P7), also where an answer says no more than it must. */
+/** Tests that methods saved by rails become payment methods (decision P7), also with a minimal answer. */
 import { Effect, Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
@@ -23,7 +23,7 @@ const CARD = {
 } as const
 
 const save = (customer: string, saved: SavedMethod) => {
-  // What of a charge the saving looks at.
+  // The fields of a charge that the saving reads.
   const charge = { account_id: accountId(), livemode: true, customer_id: customer, rail: "paystack" } as ChargeRow
   return database.run(() => saveMethod(charge, saved, Date.now()).pipe(Effect.provide(Vault.layer(KEYS))))
 }
@@ -42,7 +42,7 @@ describe("a payment method that a rail saved", () => {
     expect(await emailsOf(customer)).toEqual(["Ada@example.com"])
   })
 
-  it("is charged with the customer's e-mail, which the rail was given, where it repeats none", async () => {
+  it("is charged with the customer's e-mail, which the rail got, if it repeats none", async () => {
     const customer = await createCustomer(live, { email: "ada@example.com" })
     await save(customer, { ...CARD, email: null })
     expect(await emailsOf(customer)).toEqual(["ada@example.com"])

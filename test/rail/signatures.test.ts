@@ -1,4 +1,4 @@
-/** Rails' callbacks: which are genuine, and which reference they are about (decisions P12, P13). */
+/** Tests rails' callbacks: authenticity, and the reference that they name (decisions P12, P13). */
 import { createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { describe, expect, it } from "vitest"
@@ -12,11 +12,11 @@ describe("a callback of Paystack's", () => {
   const body = Buffer.from('{"event":"charge.success","data":{"reference":"chg-1"}}')
   const signature = createHmac("sha512", PAYSTACK_KEY).update(body).digest("hex")
   const isSigned = (headers: object, over: object = {}) =>
-    server.hear("paystack", (rail) =>
+    server.resultOf("paystack", (rail) =>
       Effect.succeed(rail.isSigned({ headers: { ...headers }, body, ...over }, credentialsOf("paystack"))),
     )
 
-  it("is signed by the HMAC-SHA512 of its body with the secret key, once", async () => {
+  it("is signed once by the HMAC-SHA512 of its body with the secret key", async () => {
     expect(await isSigned({ "x-paystack-signature": signature })).toBe(true)
     expect(await isSigned({})).toBe(false)
     expect(await isSigned({ "x-paystack-signature": [signature] })).toBe(false)
@@ -26,9 +26,9 @@ describe("a callback of Paystack's", () => {
     expect(await isSigned({ "x-paystack-signature": signature }, { body: Buffer.from("{}") })).toBe(false)
   })
 
-  it("is never signed with a key that is missing or empty", async () => {
+  it("is never valid with a missing or empty key", async () => {
     const empty = { headers: { "x-paystack-signature": createHmac("sha512", "").update(body).digest("hex") }, body }
-    const signed = await server.hear("paystack", (rail) =>
+    const signed = await server.resultOf("paystack", (rail) =>
       Effect.succeed([rail.isSigned(empty, {}), rail.isSigned(empty, { secret_key: Redacted.make("") })]),
     )
     expect(signed).toEqual([false, false])
@@ -50,7 +50,7 @@ describe("a callback of Paystack's", () => {
     [null, undefined],
   ])("about a reference: %j", async (event, reference) => {
     const of = (text: string) =>
-      server.hear("paystack", (rail) => Effect.succeed(rail.announcementIn(Buffer.from(text))))
+      server.resultOf("paystack", (rail) => Effect.succeed(rail.announcementIn(Buffer.from(text))))
     expect((await of(JSON.stringify(event)))?.reference).toBe(reference)
     expect(await of(`${JSON.stringify(event)}}`)).toBeUndefined()
   })
@@ -66,7 +66,7 @@ describe("a callback of Paystack's", () => {
     ["refund.processed", { status: "processed" }, true],
   ])("%s with %j denies a payment: %s", async (event, data, denies) => {
     const body = Buffer.from(JSON.stringify({ event, data: { reference: "chg-01", ...data } }))
-    expect(await server.hear("paystack", (rail) => Effect.succeed(rail.announcementIn(body)))).toEqual({
+    expect(await server.resultOf("paystack", (rail) => Effect.succeed(rail.announcementIn(body)))).toEqual({
       reference: "chg_01",
       denies,
     })
@@ -77,7 +77,7 @@ describe("a callback of Flutterwave's", () => {
   const body = Buffer.from('{"event":"charge.completed","data":{"tx_ref":"chg_1"}}')
   const signature = createHmac("sha256", HOOK).update(body).digest("base64")
   const isSigned = (headers: object, with_ = credentialsOf("flutterwave")) =>
-    server.hear("flutterwave", (rail) => Effect.succeed(rail.isSigned({ headers: { ...headers }, body }, with_)))
+    server.resultOf("flutterwave", (rail) => Effect.succeed(rail.isSigned({ headers: { ...headers }, body }, with_)))
 
   it.each([
     [{ "flutterwave-signature": signature }, true],
@@ -95,7 +95,7 @@ describe("a callback of Flutterwave's", () => {
     expect(await isSigned(headers)).toBe(signed)
   })
 
-  it("is never signed with a secret that is missing or empty", async () => {
+  it("is never valid with a missing or empty secret", async () => {
     const headers = {
       "verif-hash": "",
       "flutterwave-signature": createHmac("sha256", "").update(body).digest("base64"),
@@ -117,7 +117,7 @@ describe("a callback of Flutterwave's", () => {
     ["chg_01", undefined],
   ])("about a reference: %j", async (event, reference) => {
     const of = (text: string) =>
-      server.hear("flutterwave", (rail) => Effect.succeed(rail.announcementIn(Buffer.from(text))))
+      server.resultOf("flutterwave", (rail) => Effect.succeed(rail.announcementIn(Buffer.from(text))))
     expect((await of(JSON.stringify(event)))?.reference).toBe(reference)
     expect(await of(`${JSON.stringify(event)}}`)).toBeUndefined()
   })
@@ -130,7 +130,7 @@ describe("a callback of Flutterwave's", () => {
     [{ txRef: "chg_01", status: "failed" }, true],
   ])("%j denies a payment: %s", async (event, denies) => {
     const body = Buffer.from(JSON.stringify(event))
-    expect(await server.hear("flutterwave", (rail) => Effect.succeed(rail.announcementIn(body)))).toEqual({
+    expect(await server.resultOf("flutterwave", (rail) => Effect.succeed(rail.announcementIn(body)))).toEqual({
       reference: "chg_01",
       denies,
     })

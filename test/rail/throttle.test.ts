@@ -1,4 +1,4 @@
-/** How much goes to a rail at once, and to one that wants less or is out of reach; nobody else is held up (decisions P9, P11). */
+/** Tests limits of calls to a rail that throttles or cannot be reached: no other account waits (decisions P9, P11). */
 import { describe, expect, it } from "vitest"
 import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { createApi } from "../support/api.ts"
@@ -11,7 +11,7 @@ const { database, server, keys, open, railOf } = useRails(() => ({ RAIL_TIMEOUT:
 const PRICE = 500_000
 const HOUR_MS = 3_600_000
 
-/** Subscriptions of one buyer that all fall due, and their renewals' charges once they are committed. */
+/** Subscriptions of one buyer that fall due together, and the charges of their renewals after the commit. */
 const renewAll = async (
   account: LiveAccount,
   count: number,
@@ -61,7 +61,7 @@ const bounded = async (name: OutsideRail) => {
     expect(rail.calls.most(merchant.secretKey)).toBeLessThanOrEqual(5)
     expect(merchant.books.totalTaken()).toBe(10 * PRICE)
   }
-  // Nor does one have more that is alone.
+  // A single account gets no more, either.
   const [alone] = accounts as [LiveAccount]
   rail.delayMs = 700
   const more = Array.from({ length: 8 }, () => alone.charge(PRICE, buyers[0]))
@@ -72,12 +72,12 @@ const bounded = async (name: OutsideRail) => {
   expect(accounts.flatMap((account) => callsOf(account, "charge")).filter(({ attempt }) => attempt > 1)).toEqual([])
 }
 
-it("has at most 20 calls under way at a rail, 5 of them for one account", async () => {
+it("has at most 20 calls in progress at a rail, 5 of them for one account", async () => {
   await Promise.all(BOTH.map(bounded))
 })
 
 describe.each(BOTH)("%s", (name) => {
-  it("calls a rail that wants less when it says, for the one account", async () => {
+  it("calls a throttling rail again at the time that it names, for that one account", async () => {
     const [account, other] = [await open(name), await open(name)]
     const ids = await renewAll(account, 12, () => account.plan("charge", Array<Fault>(5).fill(faults.tooMany(3_600))))
     const throttled = await eventually(() => throttleOf(account))
@@ -85,18 +85,18 @@ describe.each(BOTH)("%s", (name) => {
     expect(throttled.ms).toBeLessThanOrEqual(HOUR_MS)
     await eventually(async () => (account.rail.underWay(account.merchant.secretKey) === 0 ? true : undefined))
     const called = callsOf(account, "charge").length
-    // Nobody else is held up.
+    // No other account waits.
     expect(await other.charge(PRICE)).toMatchObject({ status: "succeeded" })
-    // What was under way when the first answer came; the rest waits, not sent.
+    // The calls in progress at the first answer. The rest waits, not sent.
     expect(callsOf(account, "charge").length).toBe(called)
     expect(called - 12).toBeLessThanOrEqual(5)
-    // Each answer is written, as is what it says of the rail.
+    // Each answer is written, and so is its effect on the rail.
     const waiting = await eventually(async () => {
       const seen = await Promise.all(ids.map(account.see))
       return seen.filter(({ state }) => state !== "pending.sending").length === called - 12 ? seen : undefined
     })
     expect(waiting.filter(({ state }) => state === "pending.sending").length).toBeGreaterThanOrEqual(7)
-    // From now on it takes all of them, however few were under way together.
+    // From now on it accepts all calls, however few were in progress together.
     account.rail.heal()
     await account.pass(HOUR_MS)
     const settled = await Promise.all(ids.map(account.settled))
@@ -107,7 +107,7 @@ describe.each(BOTH)("%s", (name) => {
     expect(await throttleOf(account)).toBeUndefined()
   })
 
-  it("out of reach gets what waited once it is back, each once; the other rail and the simulator are not held up", async () => {
+  it("gets waiting charges when it is reachable again, each once; the other rail and the simulator do not wait", async () => {
     const other = name === "paystack" ? "flutterwave" : "paystack"
     const [account, elsewhere] = [await open(name), await open(other)]
     const rail = railOf(name)
@@ -121,7 +121,7 @@ describe.each(BOTH)("%s", (name) => {
     const customer = await createCustomer(sandbox)
     const body = { customer, plan: await createPlan(sandbox), payment_method: "pm_test_success" }
     expect(data(await sandbox.post("/subscriptions", body), 201).status).toBe("active")
-    // A minute of it: nothing was sent, nothing failed.
+    // After a minute: nothing was sent, nothing failed.
     await account.pass(60_000)
     const newest = await database.run(
       (sql) => sql<{ id: string; state: string }>`
@@ -142,25 +142,25 @@ describe.each(BOTH)("%s", (name) => {
 })
 
 describe.concurrent("a rail", () => {
-  it("that takes its time: POST /charges is answered with pending within 5 s and settles later", async () => {
+  it("that is slow: POST /charges returns pending within 5 s, and the charge settles later", async () => {
     const account = await open("flutterwave")
     const buyer = await account.buyer()
     account.plan("charge", faults.delay(5_500))
     const before = performance.now()
     const { id, status } = await account.charge(PRICE, buyer)
-    // The rest is the machine's.
+    // The rest is the machine's own delay.
     expect(performance.now() - before).toBeLessThan(6_500)
     expect(status).toBe("pending")
     expect(await account.settled(id)).toMatchObject({ status: "succeeded" })
     expect(callsOf(account, "verify")).toEqual([])
   })
 
-  it("that says no time for the next call is called once a second, until it answers", async () => {
+  it("without a retry time is called once a second, until it answers", async () => {
     const account = await open("paystack")
     await renewAll(account, 9, () => account.plan("charge", Array<Fault>(8).fill(faults.tooMany())))
     const refused = () => callsOf(account, "charge").filter(({ fault }) => fault !== undefined)
     await eventually(async () => (refused().length >= 8 ? true : undefined))
-    // Behind those that were under way together.
+    // After those that were in progress together.
     const single = refused().slice(5)
     const [first, last] = [single[0]!, single.at(-1)!]
     expect(last.at - first.at).toBeGreaterThan((single.length - 1) * 1_000 - 500)
@@ -172,7 +172,7 @@ describe.concurrent("a rail", () => {
     const account = await open("paystack")
     const buyer = await account.buyer()
     account.plan("charge", Array<Fault>(7).fill(faults.silenceBefore("cut")))
-    // A few calls that break are nothing yet.
+    // A few broken calls have no effect yet.
     await Promise.all(Array.from({ length: 3 }, () => account.charge(PRICE, buyer)))
     expect(await throttleOf(account)).toBeUndefined()
     await database.run(
@@ -191,7 +191,7 @@ describe.concurrent("a rail", () => {
   })
 })
 
-it("an answer is not written before how its rail was reached is, which holds nobody else up", async () => {
+it("an answer is written only after the rail's reachability is, and no other account waits", async () => {
   const [account, other] = [await open("paystack"), await open("paystack")]
   const [buyer, others] = [await account.buyer(), await other.buyer()]
   const statement = (text: string) => database.run((sql) => sql.unsafe(text).unprepared)
@@ -202,17 +202,17 @@ it("an answer is not written before how its rail was reached is, which holds nob
     `CREATE TRIGGER refuse_reach BEFORE INSERT ON rail_throttle FOR EACH ROW WHEN (new.account_id = '${account.id}') EXECUTE FUNCTION refuse_reach()`,
   )
   for (const { plan } of [account, other]) plan("charge", faults.tooMany(3_600))
-  const answered = async (charge: { readonly id: string }, its: LiveAccount) => {
+  const answered = async (charge: { readonly id: string }, owner: LiveAccount) => {
     const seen = await eventually(async () => {
-      const { state } = await its.see(charge.id)
-      return state === "pending.waiting" ? [state, await throttleOf(its)] : undefined
+      const { state } = await owner.see(charge.id)
+      return state === "pending.waiting" ? [state, await throttleOf(owner)] : undefined
     })
     expect(seen[1]).toMatchObject({ ms: expect.closeTo(HOUR_MS, -6) })
   }
   const posted = account.charge(PRICE, buyer)
   await eventually(async () => (callsOf(account, "charge").length === 1 ? true : undefined))
   await answered(await other.charge(PRICE, others), other)
-  // It is answered with what is known, once it has waited for as long as anybody does.
+  // The request returns the current state after the maximum wait.
   const charge = await posted
   expect((await account.see(charge.id)).state).toBe("pending.sending")
   await statement("DROP TRIGGER refuse_reach ON rail_throttle")
@@ -220,7 +220,7 @@ it("an answer is not written before how its rail was reached is, which holds nob
   expect([callsOf(account, "charge").length, callsOf(other, "charge").length]).toEqual([1, 1])
 })
 
-it("an answer that cannot be written holds nobody up, and is written once it can be", async () => {
+it("an answer that cannot be written delays no others, and is written when possible", async () => {
   const account = await open("paystack")
   const buyer = await account.buyer()
   const refused = 666_001
@@ -233,7 +233,7 @@ it("an answer that cannot be written holds nobody up, and is written once it can
   )
   account.plan("charge", faults.silenceAfter("cut"), refused)
   const posted = account.charge(refused, buyer)
-  await eventually(async () => (server().output().includes("what a rail said cannot be written") ? true : undefined))
+  await eventually(async () => (server().output().includes("results of a rail cannot be written") ? true : undefined))
   expect(await account.charge(PRICE, buyer)).toMatchObject({ status: "succeeded" })
   await statement("DROP TRIGGER refuse ON charge")
   const { id, status } = await posted

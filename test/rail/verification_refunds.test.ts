@@ -1,4 +1,4 @@
-/** What a rail took to save a card goes back whole, and once (decision P8). */
+/** Tests that the amount a rail took to save a card is returned in full, and once (decision P8). */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { PAGE_LIFETIME_MS } from "../../machines/charge.ts"
@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000
 const named = (account: string) => database.run((sql) => sql`SELECT 1 FROM rail_callback WHERE account_id = ${account}`)
 const calls = (account: string) => database.run((sql) => sql`SELECT 1 FROM rail_call WHERE account_id = ${account}`)
 
-/** A session on whose page a card is being saved. */
+/** A session whose page is saving a card. */
 const openVerification = async (account: LiveAccount) => {
   const customer = await createCustomer(account.api, { email: emailOf(account.id) })
   const session = data(await account.api.post("/checkout-sessions", { mode: "setup", customer, ...URLS }), 201)
@@ -44,7 +44,7 @@ const verificationOf = async (reference: string) => {
 }
 
 describe.each(BOTH)("%s", (rail) => {
-  it("sends back all that it took, once, where it took too much and its first answer is lost", async () => {
+  it("returns the whole amount, once, if it took too much and its first answer is lost", async () => {
     const account = await open(rail)
     const { session, charge } = await openVerification(account)
     account.plan("page", faults.twice())
@@ -71,13 +71,13 @@ describe.each(BOTH)("%s", (rail) => {
       await services(Effect.scoped(sweep([refundTimers])))
       await eventually(async () => ((await calls(account.id)).length === 0 ? true : undefined))
     }
-    // Paystack says at once what it does later.
+    // Paystack answers immediately, and does it later.
     account.merchant.books.settleAll()
     expect(account.merchant.books.totalReturned()).toBe(10_000)
     expect(await account.books()).toEqual({})
   })
 
-  it("sends back, once, what is taken on a page that was given up", async () => {
+  it("returns once the amount taken on a page that was given up", async () => {
     const account = await open(rail)
     const { charge } = await openVerification(account)
     await account.pass(PAGE_LIFETIME_MS)
@@ -86,7 +86,7 @@ describe.each(BOTH)("%s", (rail) => {
     )
     expect(await verificationOf(charge)).toEqual({ status: "failed", taken: false, returned: false })
 
-    // The page was open still, and it is announced again and again.
+    // The page was still open, and the rail announces the payment repeatedly.
     const { merchant } = account
     const url = callbackUrl(rail, account)
     account.rail.plan("refund", "next", faults.refundPendingUntil(Number.POSITIVE_INFINITY))
@@ -112,7 +112,7 @@ describe.each(BOTH)("%s", (rail) => {
     expect(merchant.books.totalReturned()).toBe(5_009)
     expect(merchant.books.get(charge).refunds).toHaveLength(1)
     expect(await account.books()).toEqual({})
-    // What is sent back is not asked about any more: the rail says of it that it is reversed.
+    // A returned payment is not verified any more: the rail reports it as reversed.
     for (let times = 0; times < 2; times++) {
       await callBack()
       await eventually(async () =>

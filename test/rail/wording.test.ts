@@ -1,4 +1,4 @@
-/** What rails say of failures, row by row, as failure codes (docs/decisions.md, failure codes). */
+/** Tests rails' texts of failures, row by row, as failure codes (docs/decisions.md, failure codes). */
 import { describe, expect, it } from "vitest"
 import { FAILURE_CODES, type FailureCode } from "../../src/rails/rail/PaymentRail.ts"
 import { codeIn, declineCode } from "../../src/rails/rail/wording.ts"
@@ -173,7 +173,7 @@ const SAID: ReadonlyArray<readonly [FailureCode, ReadonlyArray<string>]> = [
   ["unknown_decline", ["01", "02", "Code: 01"]],
 ]
 
-describe("what a rail says", () => {
+describe("a rail's text", () => {
   it.each(SAID.flatMap(([code, texts]) => texts.map((text) => [text, code] as const)))("%j is %s", (text, code) => {
     expect(codeIn(text)).toBe(code)
     expect(codeIn(text.toUpperCase())).toBe(code)
@@ -196,12 +196,12 @@ describe("what a rail says", () => {
     "Currency NGN: unsuccessful",
     "",
     "51st try",
-  ])("%j is nothing in particular", (text) => {
+  ])("%j has the general code", (text) => {
     expect(codeIn(text)).toBeUndefined()
     expect(declineCode(text)).toBe("unknown_decline")
   })
 
-  it("counts in the first text that says why", () => {
+  it("counts in the first field that states a reason", () => {
     expect(declineCode(null, undefined, "Declined", "Expired card", "Incorrect PIN")).toBe("expired_card")
     expect(declineCode()).toBe("unknown_decline")
   })

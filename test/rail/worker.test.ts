@@ -1,4 +1,4 @@
-/** The worker of calls beside the others of its process. */
+/** Tests the worker of rail calls beside the other workers of its process. */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,14 +15,14 @@ import { eventually } from "../support/story.ts"
 
 const database = useDatabase()
 
-/** What a worker needs: one connection is what says that this process lives, which leaves one. */
+/** A worker's pool: one connection shows that this process is alive, which leaves one. */
 const pool = () =>
   Layer.provideMerge(
     Layer.mergeAll(ProcessLease.layer, QueuePoller.layer(database.url())),
     poolLayer(database.url(), 2),
   )
 
-it("holds no connection while it waits for its turn to take", async () => {
+it("uses no connection while it waits for its turn to take calls", async () => {
   const idle = {
     kinds: ["charge" as const],
     prepare: () => Effect.succeed([]),
@@ -34,13 +34,13 @@ it("holds no connection while it waits for its turn to take", async () => {
     const { account } = yield* createAccount({ businessName: "Fit Lagos" })
     yield* sql`INSERT INTO rail_call (account_id, livemode, id, rail, kind, rank) VALUES (${account.id}, true, 'chg_1', 'paystack', 'charge', 0)`
     yield* railCallWorker([idle])
-    // The worker looks several times meanwhile, as a call is queued; were a connection held by it, the second statement would wait for that.
+    // The worker polls several times, as a call is queued. If it kept a connection, the second statement would wait.
     return yield* runner.taking(callLease.name)(Effect.andThen(sql`SELECT pg_sleep(0.4)`, sql`SELECT 1 AS one`))
   }).pipe(Effect.scoped)
   expect(await Effect.runPromise(Effect.provide(takes, pool()))).toEqual([{ one: 1 }])
 })
 
-it("leaves a call that cannot be prepared as it was, and makes the others", async () => {
+it("leaves a call unchanged that cannot be prepared, and makes the others", async () => {
   const SENT_AT = Date.UTC(2026, 0, 31, 12)
   const prepared = new Map<string, number | null>()
   const failed: Array<number | null> = []
@@ -61,7 +61,7 @@ it("leaves a call that cannot be prepared as it was, and makes the others", asyn
   const left = Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const { account } = yield* createAccount({ businessName: "Fit Ibadan" })
-    // Two of them were made by a process that died.
+    // Two of them were queued by a process that died.
     for (const [id, sentAt] of [
       ["chg_new", null],
       ["chg_sent", SENT_AT],

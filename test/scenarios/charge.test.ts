@@ -39,7 +39,7 @@ const books = (id: string) =>
   )
 
 describe("a one-off charge", () => {
-  it("takes the default payment method once, and has a receipt, an event and an entry", async () => {
+  it("charges the default payment method once, and has a receipt, an event and an entry", async () => {
     const { customer } = await customerWith("pm_test_verve")
     const made = data(await charge(customer, { description: "Registration", metadata: { till: "3" } }), 201)
     expect(made).toMatchObject({
@@ -69,7 +69,7 @@ describe("a one-off charge", () => {
     expect(data(await api.get(`/charges/${made.id}?expand[]=customer`)).customer.id).toBe(customer)
   })
 
-  it("that is declined answers 201, is not retried by itself and moves no money (F6)", async () => {
+  it("that is declined returns 201, is not retried automatically and moves no money (F6)", async () => {
     const { clock, customer } = await customerWith("pm_test_insufficient_funds")
     const made = data(await charge(customer), 201)
     expect(made).toMatchObject({
@@ -91,7 +91,7 @@ describe("a one-off charge", () => {
     ["pm_test_timeout_then_failed", "2025-01-10T00:00:10", "failed"],
     ["pm_test_timeout_not_found", "2025-01-10T01:00", "failed"],
     ["pm_test_ussd_timeout", "2025-01-10T00:30", "failed"],
-  ])("by %s is pending until the rail says", async (method, at, status) => {
+  ])("by %s is pending until the rail answers", async (method, at, status) => {
     const { clock, customer } = await customerWith(method)
     const made = data(await charge(customer), 201)
     expect(made.status).toBe("pending")
@@ -101,7 +101,7 @@ describe("a one-off charge", () => {
     expect(data(await api.get(`/charges/${made.id}`)).status).toBe(status)
   })
 
-  it("is refused with what to change", async () => {
+  it("is refused with the correction to make", async () => {
     const bare = await createCustomer(api)
     expect(refusal(await charge(bare))).toEqual([422, "payment_method_required", null])
     expect(refusal(await charge(bare, { payment_method: "pm_test_typo" }))).toEqual([
@@ -129,7 +129,7 @@ describe("a one-off charge", () => {
     expect(refusal(await api.post("/charges", { customer: bare }))).toEqual([400, "parameter_missing", "amount"])
   })
 
-  it("of six at once with a method that works once, one is paid", async () => {
+  it("at the same time as five others, with a method that works once: one is paid", async () => {
     const { customer } = await customerWith("pm_test_success_then_insufficient_funds")
     const answers = await Promise.all(Array.from({ length: 6 }, () => charge(customer)))
     expect(answers.map((answer) => data(answer, 201).status).sort()).toEqual([
@@ -138,7 +138,7 @@ describe("a one-off charge", () => {
     ])
   })
 
-  it("is made once, however often the request is repeated", async () => {
+  it("is created once, however often the request is repeated", async () => {
     const { customer } = await customerWith("pm_test_success")
     const key = { "idempotency-key": `once-${customer}` }
     const answers = await Promise.all(Array.from({ length: 8 }, () => charge(customer, {}, key)))
@@ -151,7 +151,7 @@ describe("a one-off charge", () => {
 })
 
 describe("retrying a one-off charge (decision E16)", () => {
-  it("makes a new attempt, with the payment method named or the default of now", async () => {
+  it("makes a new attempt, with the named payment method or the current default", async () => {
     const { customer } = await customerWith("pm_test_insufficient_funds")
     const first = data(await charge(customer, { description: "Fine", metadata: { a: "b" } }), 201)
     const second = data(await retry(first.id), 201)
@@ -168,7 +168,7 @@ describe("retrying a one-off charge (decision E16)", () => {
     expect(data(await retry(second.id), 201)).toMatchObject({ status: "succeeded", attempt_number: 3 })
   })
 
-  it("keeps to the method that was named, until another is", async () => {
+  it("keeps the named method, until another is named", async () => {
     const { customer } = await customerWith("pm_test_success")
     const first = data(await charge(customer, { payment_method: "pm_test_do_not_honor" }), 201)
     const second = data(await retry(first.id), 201)
@@ -177,19 +177,19 @@ describe("retrying a one-off charge (decision E16)", () => {
     expect(third).toMatchObject({ status: "succeeded", payment_method: { id: "pm_test_visa" } })
     expect(refusal(await retry(third.id))).toEqual([422, "charge_not_retryable", null])
     expect(refusal(await retry(first.id))).toEqual([422, "charge_not_retryable", null])
-    // What the request names is looked at before the charge (A6).
+    // The request's objects are checked before the charge (A6).
     for (const [method, code] of [
       ["pm_none", "resource_missing"],
       ["pm_test_typo", "parameter_invalid"],
     ] as const)
       expect(refusal(await retry(third.id, { payment_method: method }))).toEqual([400, code, "payment_method"])
-    // Nor is what a refused request names attached.
+    // A method named in a refused request is not attached either.
     expect(refusal(await retry(third.id, { payment_method: "pm_test_verve" }))[1]).toBe("charge_not_retryable")
     const methods: ReadonlyArray<{ readonly id: string }> = await api.all(`/customers/${customer}/payment-methods`)
     expect(methods.map(({ id }) => id)).not.toContain("pm_test_verve")
   })
 
-  it("by many at once makes one", async () => {
+  it("by concurrent requests makes one attempt", async () => {
     const { customer } = await customerWith("pm_test_succeeds_on_attempt_2")
     const first = data(await charge(customer), 201)
     const answers = await Promise.all(Array.from({ length: 10 }, () => retry(first.id)))
@@ -198,7 +198,7 @@ describe("retrying a one-off charge (decision E16)", () => {
   })
 })
 
-describe("a late word from the rail (decision F2)", () => {
+describe("a late answer from the rail (decision F2)", () => {
   const say = (id: string, answer: Parameters<typeof settle>[0][number]["answer"]) =>
     services(
       Effect.gen(function* () {
@@ -210,7 +210,7 @@ describe("a late word from the rail (decision F2)", () => {
       }),
     )
 
-  it("that contradicts its first is kept for reconciliation, and changes nothing", async () => {
+  it("that contradicts the first is stored for reconciliation, and changes nothing", async () => {
     const { customer } = await customerWith("pm_test_success")
     const paid = data(await charge(customer), 201)
     const declined = data(await charge(customer, { payment_method: "pm_test_do_not_honor" }), 201)
@@ -281,7 +281,7 @@ describe("a customer's payment methods (decision C4)", () => {
     expect(refusal(await stranger.delete(`${path}/pm_test_success`))).toEqual([404, "resource_missing", null])
   })
 
-  it("that are removed leave subscriptions with the customer's default, in silence where they are over", async () => {
+  it("that are removed leave subscriptions with the customer's default, without an event for ended ones", async () => {
     const own = await subscribe(api, "2025-01-10T00:00:00Z", "pm_test_success")
     const over = data(
       await api.post("/subscriptions", { customer: own.customer, plan: own.plan, payment_method: "pm_test_success" }),
@@ -293,7 +293,7 @@ describe("a customer's payment methods (decision C4)", () => {
     const [updated] = (await api.get("/events?type=subscription.updated&limit=1")).body.data
     expect(updated.data.previous_attributes).toEqual({ payment_method: "pm_test_success" })
     expect((await timeline(api, [over.id])).at(-1)).toBe("2025-01-10T00:00 subscription.cancelled cancelled")
-    // With none left the renewal fails as such (E22).
+    // With none left the renewal fails for that reason (E22).
     await advance(api, own.clock, "2025-02-10T00:00:00Z")
     const { latest_charge } = data(await api.get(`/subscriptions/${own.id}`))
     expect(data(await api.get(`/charges/${latest_charge}`))).toMatchObject({
@@ -303,7 +303,7 @@ describe("a customer's payment methods (decision C4)", () => {
     })
   })
 
-  it("of the sandbox are listed with what they do, in the sandbox only", async () => {
+  it("of the sandbox are listed with their behaviour, in the sandbox only", async () => {
     const { data: methods, meta } = (await api.get("/payment-method-test-ids")).body
     expect(meta.has_more).toBe(false)
     expect(methods.find(({ id }: { id: string }) => id === "pm_test_ussd")).toEqual({

@@ -1,4 +1,4 @@
-/** Billing cycles over several years: every renewal on its grid, through month ends and leap years (decision D2). */
+/** Tests billing cycles over years: each renewal is on its grid, with month ends and leap years (decision D2). */
 
 import { Effect } from "effect"
 import fc from "fast-check"
@@ -13,7 +13,7 @@ useWhole(database)
 
 const YEARS = [2024, 2025, 2026, 2027]
 
-/** Month ends as a calendar has them, written without our own arithmetic. */
+/** Month ends of a real calendar, written without our own arithmetic. */
 const FEBRUARY = (year: number) => (year % 4 === 0 ? "29" : "28")
 const lastOf = (year: number, month: number) =>
   ["31", FEBRUARY(year), "31", "30", "31", "30", "31", "31", "30", "31", "30", "31"][month - 1]!
@@ -46,7 +46,7 @@ const renewalsOf = async (id: string) =>
     .slice(1)
     .map(({ created_at }) => created_at as string)
 
-/** Advances year by year: a clock goes at most one ahead. */
+/** Advances year by year: a clock moves at most one year ahead. */
 const advanceTo = async (clock: string, target: string) => {
   for (const year of YEARS) {
     const stop = `${year}-01-01T00:00:00.000Z`
@@ -82,7 +82,7 @@ describe.concurrent("billing cycles", () => {
     expect(await renewalsOf(id)).toEqual(expected)
   })
 
-  it("after a trial are counted from its end, and from the first of March where it was a leap day", async () => {
+  it("after a trial are counted from its end, and from the first of March if that was a leap day", async () => {
     const clock = await createClock(api, "2024-01-31T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })
     const plan = await createPlan(api, { trial_days: 29 })
@@ -101,7 +101,7 @@ describe.concurrent("billing cycles", () => {
 })
 
 describe.concurrent("the grid in the database", () => {
-  it("is the grid of the machine, for any anchor and cycle", async () => {
+  it("matches the machine's grid, for any anchor and cycle", async () => {
     const anchors = fc.sample(
       fc.record({
         at: fc.integer({ min: Date.UTC(1999, 0, 1), max: Date.UTC(2101, 0, 1) }),
@@ -121,7 +121,7 @@ describe.concurrent("the grid in the database", () => {
       expect(rows[index]!.at, `${cycle} ${new Date(at).toISOString()} + ${n}`).toBe(boundary(cycle, at, n))
   })
 
-  it("holds no period off it", async () => {
+  it("allows no period off it", async () => {
     const customer = await createCustomer(api)
     const plan = await createPlan(api)
     const { id } = data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }), 201)
@@ -129,7 +129,7 @@ describe.concurrent("the grid in the database", () => {
       (sql) => sql`UPDATE subscription SET period_end_at = period_end_at + interval '1 day' WHERE id = ${id}`,
     )
     await expect(moved).rejects.toMatchObject({ reason: { cause: { constraint: "subscription_period_on_grid" } } })
-    // Nor where rows are copied, which has no search_path.
+    // Nor if rows are copied, which has no search_path.
     const copied = (days: number) =>
       database.run((sql) =>
         sql.withTransaction(

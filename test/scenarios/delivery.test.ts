@@ -12,7 +12,7 @@ const report = (id: string, body: object, headers: Readonly<Record<string, strin
 const get = async (id: string) => data(await api.get(`/subscriptions/${id}`))
 
 describe("a plan that is billed by deliveries (decision D8)", () => {
-  it("charges one price for each delivery reported, whenever that is", async () => {
+  it("charges one price for each reported delivery, at any time", async () => {
     const { clock, id, created } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success", DIESEL, {
       quantity: 2,
     })
@@ -38,7 +38,7 @@ describe("a plan that is billed by deliveries (decision D8)", () => {
       current_period_end: "2025-03-09T08:00:00.000Z",
       next_charge_at: null,
     })
-    // No calendar: nothing happens by itself, past the informational horizon too.
+    // No calendar: nothing is due, also past the informational horizon.
     await advance(api, clock, "2025-06-01T00:00:00Z")
     data(await report(id, { quantity: 3 }), 201)
     expect(await charges(api, id)).toEqual([
@@ -58,7 +58,7 @@ describe("a plan that is billed by deliveries (decision D8)", () => {
     ])
   })
 
-  it("takes no report while a charge for deliveries is unpaid, and goes on once it is paid", async () => {
+  it("accepts no report while a charge for deliveries is unpaid, and continues after it is paid", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", DIESEL)
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_bank_account" }))
     await advance(api, clock, "2025-01-05T00:00:00Z")
@@ -87,7 +87,7 @@ describe("a plan that is billed by deliveries (decision D8)", () => {
     ])
   })
 
-  it("refuses what is not a report of deliveries", async () => {
+  it("refuses invalid reports of deliveries", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", {
       ...DIESEL,
       pause_enabled: true,
@@ -114,12 +114,12 @@ describe("a plan that is billed by deliveries (decision D8)", () => {
     expect(await charges(api, id)).toHaveLength(1)
     data(await api.post(`/subscriptions/${id}/pause`))
     expect(refusal(await report(id, { quantity: 1 }))).toEqual([422, "subscription_state_invalid", null])
-    // What is paid for is still to be delivered: resuming costs nothing (E24).
+    // A paid delivery is still due, so resuming costs nothing (E24).
     data(await api.post(`/subscriptions/${id}/resume`))
     expect(await charges(api, id)).toHaveLength(1)
   })
 
-  it("is paused without being charged for, also on a plan that does not prorate", async () => {
+  it("is not charged for a paused time, also on a plan that does not prorate", async () => {
     const plan = { ...DIESEL, pause_enabled: true, pro_rate: false }
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", plan)
     await advance(api, clock, "2025-01-05T00:00:00Z")
@@ -132,7 +132,7 @@ describe("a plan that is billed by deliveries (decision D8)", () => {
 
   it("is free during a trial, whose end charges for the first delivery", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", { ...DIESEL, trial_days: 5 })
-    // As many as would cost too much later on.
+    // As many as would cost too much later.
     data(await report(id, { quantity: 1_000_000_000 }), 201)
     await advance(api, clock, "2025-02-20T00:00:00Z")
     expect(await charges(api, id)).toEqual(["2025-01-06T00:00 300000 succeeded #1"])
@@ -158,7 +158,7 @@ describe("a plan that is billed by deliveries (decision D8)", () => {
     expect(data(await api.post(`/subscriptions/${late.id}/cancel`, { at_period_end: true })).status).toBe("cancelled")
   })
 
-  it("charges a report once, however often it is sent and by how many", async () => {
+  it("charges a report once, for any number of copies with any quantity", async () => {
     const { id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", DIESEL)
     const key = { "idempotency-key": `delivery-${id}` }
     const first = await report(id, { quantity: 1 }, key)
@@ -167,7 +167,7 @@ describe("a plan that is billed by deliveries (decision D8)", () => {
     const accepted = parallel.filter(({ status }) => status === 201).length
     for (const answer of parallel.filter(({ status }) => status !== 201))
       expect(refusal(answer)).toEqual([422, "subscription_unpaid", null])
-    // The first delivery, the one that was repeated, and the accepted ones: each paid once.
+    // The first delivery, the repeated one, and the accepted ones: each paid once.
     expect(await charges(api, id)).toHaveLength(2 + accepted)
   })
 })

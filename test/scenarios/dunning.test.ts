@@ -69,7 +69,7 @@ describe("the schedule (decision E3)", () => {
     })
   })
 
-  it.each([{ enabled: false }, { max_attempts: 0 }])("escalates at once with %o", async (rules) => {
+  it.each([{ enabled: false }, { max_attempts: 0 }])("escalates immediately with %o", async (rules) => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
       retry_logic: { ...rules, escalation_on_failure: "hold_delivery" },
     })
@@ -82,7 +82,7 @@ describe("the schedule (decision E3)", () => {
     expect((await get(id)).retry).toEqual({ attempt: 0, max_attempts: 0, next_retry_at: null })
   })
 
-  it("holds the plan's rules as they were at the first failure (C3)", async () => {
+  it("keeps the plan's rules of the first failure (C3)", async () => {
     const { clock, id, plan } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor")
     await advance(api, clock, "2025-02-01T12:00:00Z")
     data(await api.patch(`/plans/${plan}`, { retry_logic: { max_attempts: 0, cancel_after_days_unpaid: 2 } }))
@@ -106,7 +106,7 @@ describe("the schedule (decision E3)", () => {
       retry_logic: rules,
     })
     await advance(api, lost.clock, "2025-02-05T00:00:00Z")
-    // The failure has its consequences first, as at any other instant.
+    // The failure's effects come first, as at any other instant.
     expect((await timeline(api, [lost.id])).slice(-4)).toEqual([
       "2025-02-05T00:00 charge.failed failed",
       "2025-02-05T00:00 subscription.escalated paused",
@@ -116,7 +116,7 @@ describe("the schedule (decision E3)", () => {
     expect(data(await api.get(`/subscriptions/${lost.id}`))).toMatchObject({ cancellation_reason: "nonpayment" })
   })
 
-  it("schedules a retry also at the very instant at which the unpaid clock runs out (E19)", async () => {
+  it("schedules a retry also at exactly the instant of the unpaid deadline (E19)", async () => {
     const rules = { max_attempts: 3, retry_intervals_days: [2], cancel_after_days_unpaid: 2 }
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
       retry_logic: rules,
@@ -133,7 +133,7 @@ describe("the schedule (decision E3)", () => {
     expect((await charges(api, id)).length).toBe(3)
   })
 
-  it("bills what failed, though quantity and units changed meanwhile (E18)", async () => {
+  it("bills the failed bill's amounts, though quantity and units changed meanwhile (E18)", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", { overage_per_unit: 100 })
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_succeeds_on_attempt_2" }))
     data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 5 }), 201)
@@ -151,7 +151,7 @@ describe("the schedule (decision E3)", () => {
 })
 
 describe("late recovery (decision D7)", () => {
-  it("after many missed periods charges one, not a burst, and moves the anchor", async () => {
+  it("after many missed periods charges one, without a burst, and moves the anchor", async () => {
     const { clock, id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success_then_expired_card", {
       retry_logic: { cancel_after_days_unpaid: null },
     })
@@ -185,11 +185,11 @@ describe("a new payment method (decision E6)", () => {
     return made
   }
 
-  it("on the customer is tried at once, and becomes the subscription's where it had its own (E16)", async () => {
+  it("on the customer is tried immediately, and becomes the subscription's if it had its own (E16)", async () => {
     const { customer, id } = await overdue("expired_card")
     data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_mastercard" }))
     expect(await get(id)).toMatchObject({ status: "active", payment_method: "pm_test_mastercard" })
-    // The same again is not a new one.
+    // Setting the same method again has no effect.
     data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_mastercard" }))
     expect((await timeline(api, [id])).slice(4)).toEqual([
       "2025-02-01T12:00 charge.succeeded succeeded",
@@ -197,7 +197,7 @@ describe("a new payment method (decision E6)", () => {
     ])
   })
 
-  it("on the customer serves a subscription without its own, which stays so", async () => {
+  it("on the customer pays for a subscription without its own, which stays without one", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })
     data(
@@ -237,7 +237,7 @@ describe("a new payment method (decision E6)", () => {
     ])
   })
 
-  it("that fails leaves the retry where it is: day by day with two in turn, escalation comes when it would have (E25)", async () => {
+  it("that fails does not move the retry: day by day with two in turn, escalation comes on its day (E25)", async () => {
     const { clock, id } = await overdue("insufficient_funds", "2025-02-01T00:00:00Z")
     for (let day = 1; day <= 11; day++) {
       await advance(api, clock, `2025-02-${String(day).padStart(2, "0")}T12:00:00Z`)
@@ -274,7 +274,7 @@ describe("a new payment method (decision E6)", () => {
     expect([codes.at(0), codes.at(1)]).toEqual(["do_not_honor", "do_not_honor"])
   })
 
-  it("that cannot be retried calls the retry off; the next one brings it back, when it was due", async () => {
+  it("that must not be retried cancels the retry; the next one restores it at its due time", async () => {
     const { clock, id } = await overdue("insufficient_funds")
     const set = async (payment_method: string) =>
       data(await api.patch(`/subscriptions/${id}`, { payment_method })).retry
@@ -282,12 +282,12 @@ describe("a new payment method (decision E6)", () => {
     expect(await set("pm_test_stolen_card")).toEqual(left(null))
     expect(await set("pm_test_do_not_honor")).toEqual(left("2025-02-02T00:00:00.000Z"))
     expect(await set("pm_test_stolen_card")).toEqual(left(null))
-    // Its turn is over: the one after it is the next.
+    // Its time is over: the following one is next.
     await advance(api, clock, "2025-02-03T00:00:00Z")
     expect(await set("pm_test_do_not_honor")).toEqual(left("2025-02-06T00:00:00.000Z", 1))
   })
 
-  it("that cannot be retried ends the schedule", async () => {
+  it("that must not be retried ends the schedule", async () => {
     const { clock, id } = await overdue("insufficient_funds")
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_stolen_card" }))
     expect((await get(id)).retry).toEqual({ attempt: 0, max_attempts: 3, next_retry_at: null })
@@ -296,7 +296,7 @@ describe("a new payment method (decision E6)", () => {
     expect((await get(id)).escalation).toBeNull()
   })
 
-  it("that comes while an attempt is under way is tried when that fails", async () => {
+  it("that comes during an attempt is tried when that fails", async () => {
     const { clock, id } = await overdue("do_not_honor")
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_pending_then_failed" }))
     expect((await charges(api, id)).at(-1)).toBe("2025-02-01T12:00 500000 pending #2")
@@ -309,7 +309,7 @@ describe("a new payment method (decision E6)", () => {
     expect(await get(id)).toMatchObject({ status: "active", payment_method: "pm_test_success", retry: null })
   })
 
-  it("that comes while a first attempt is under way is tried when that fails, after its retry was scheduled", async () => {
+  it("that comes during a first attempt is tried when that fails, after its retry was scheduled", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_bank_account_insufficient_funds" }))
     await advance(api, clock, "2025-02-01T00:30:00Z")
@@ -325,7 +325,7 @@ describe("a new payment method (decision E6)", () => {
     expect((await get(id)).current_period_start).toBe("2025-02-01T00:00:00.000Z")
   })
 
-  it("that comes before the unpaid deadline is tried, also where the attempt that it waits for fails after it (E21)", async () => {
+  it("that comes before the unpaid deadline is tried, even if the attempt it waits for fails after it (E21)", async () => {
     for (const [method, saved] of [
       ["pm_test_success", true],
       ["pm_test_do_not_honor", false],
@@ -367,7 +367,7 @@ describe("a new payment method (decision E6)", () => {
     expect((await get(id)).retry).toMatchObject({ attempt: 0, next_retry_at: "2025-02-02T00:00:00.000Z" })
   })
 
-  it("as a new default that fails stands in for the dead one in the schedule, until it is removed", async () => {
+  it("as a new default that fails replaces the dead one in the schedule, until it is removed", async () => {
     const { clock, customer, id } = await overdue("expired_card")
     data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_do_not_honor" }))
     await advance(api, clock, "2025-02-03T00:00:00Z")
@@ -379,8 +379,8 @@ describe("a new payment method (decision E6)", () => {
     expect((await codes()).at(-1)).toBe("expired_card")
   })
 
-  describe("that is left when a subscription's own is removed (E28)", () => {
-    /** Overdue by a method of its own; its customer's default is another one. */
+  describe("the fallback method after a subscription's own is removed (E28)", () => {
+    /** Overdue with its own method. Its customer's default is another one. */
     const withDefault = async (own: string, left: string | null, at = "2025-02-01T12:00:00Z") => {
       const made = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
       data(await api.patch(`/customers/${made.customer}`, { default_payment_method: left }))
@@ -395,7 +395,7 @@ describe("a new payment method (decision E6)", () => {
       return { ...made, remove }
     }
 
-    it.each(["pm_test_expired_card", "pm_test_insufficient_funds"])("is tried at once: %s", async (own) => {
+    it.each(["pm_test_expired_card", "pm_test_insufficient_funds"])("is tried immediately: %s", async (own) => {
       const { id, remove } = await withDefault(own, "pm_test_visa")
       expect(await remove()).toEqual([
         "2025-02-01T12:00 subscription.updated past_due",
@@ -407,7 +407,7 @@ describe("a new payment method (decision E6)", () => {
       expect(charge.payment_method.id).toBe("pm_test_visa")
     })
 
-    it("is tried at once while it is paused by escalation", async () => {
+    it("is tried immediately while escalation pauses it", async () => {
       const { remove } = await withDefault("pm_test_insufficient_funds", "pm_test_visa", "2025-02-20T12:00:00Z")
       expect(await remove()).toEqual([
         "2025-02-20T12:00 subscription.updated paused",
@@ -417,7 +417,7 @@ describe("a new payment method (decision E6)", () => {
       ])
     })
 
-    it("that fails too leaves the schedule, which goes on with it", async () => {
+    it("that fails too does not change the schedule, which continues with it", async () => {
       const { clock, id, remove } = await withDefault("pm_test_insufficient_funds", "pm_test_do_not_honor")
       expect(await remove()).toEqual([
         "2025-02-01T12:00 subscription.updated past_due",
@@ -429,7 +429,7 @@ describe("a new payment method (decision E6)", () => {
       expect((await get(id)).retry).toMatchObject({ attempt: 1, next_retry_at: "2025-02-05T00:00:00.000Z" })
     })
 
-    it("is tried when the attempt fails that is under way", async () => {
+    it("is tried when the attempt in progress fails", async () => {
       const { clock, id, remove } = await withDefault(
         "pm_test_bank_account_insufficient_funds",
         "pm_test_visa",
@@ -444,21 +444,21 @@ describe("a new payment method (decision E6)", () => {
     })
 
     it.each([
-      ["there is none", "pm_test_expired_card", null, "pm_test_expired_card"],
-      ["it is what was removed", "pm_test_expired_card", "pm_test_expired_card", "pm_test_expired_card"],
-    ])("is not tried where %s", async (_, own, left, removed) => {
+      ["there is no other", "pm_test_expired_card", null, "pm_test_expired_card"],
+      ["it is the removed one", "pm_test_expired_card", "pm_test_expired_card", "pm_test_expired_card"],
+    ])("is not tried if %s", async (_, own, left, removed) => {
       const { remove } = await withDefault(own, left)
       expect(await remove(removed)).toEqual(["2025-02-01T12:00 subscription.updated past_due"])
     })
 
-    it("is not tried where nothing is owed", async () => {
+    it("is not tried if nothing is due", async () => {
       const { id, remove } = await withDefault("pm_test_verve", "pm_test_visa", "2025-01-15T00:00:00Z")
       expect(await remove()).toEqual(["2025-01-15T00:00 subscription.updated active"])
       expect(await charges(api, id)).toHaveLength(1)
     })
   })
 
-  it("that is set to what it is tries nothing, on the customer or on the subscription", async () => {
+  it("that does not change tries nothing, on the customer or on the subscription", async () => {
     const { customer, id } = await overdue("insufficient_funds")
     const own = (await get(id)).payment_method
     data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_do_not_honor" }))
@@ -468,7 +468,7 @@ describe("a new payment method (decision E6)", () => {
     expect(await timeline(api, [id])).toEqual(before)
   })
 
-  it("is back to the customer's default with null", async () => {
+  it("returns to the customer's default with null", async () => {
     const { customer, id } = await overdue("lost_card")
     const before = data(await api.get(`/customers/${customer}`))
     expect(before.default_payment_method).toBeNull()
@@ -485,7 +485,7 @@ describe("a manual retry (decision E16)", () => {
     return { ...made, charge: (await get(made.id)).latest_charge as string }
   }
 
-  it("that fails moves nothing: the automatic retries come when they would have", async () => {
+  it("that fails does not move the automatic retries", async () => {
     const { clock, id, charge } = await overdue()
     const before = await get(id)
     const attempt = data(await retry(charge), 201)
@@ -531,7 +531,7 @@ describe("a manual retry (decision E16)", () => {
     ])
   })
 
-  it("that is still pending when the automatic one falls due holds it back", async () => {
+  it("that is still pending when the automatic one falls due delays it", async () => {
     const { clock, id, charge } = await overdue()
     await advance(api, clock, "2025-02-01T23:30:00Z")
     const attempt = data(await retry(charge, { payment_method: "pm_test_pending_then_failed" }), 201)
@@ -547,7 +547,7 @@ describe("a manual retry (decision E16)", () => {
     expect((await get(id)).retry).toMatchObject({ attempt: 1 })
   })
 
-  it("that holds back the last automatic one until after the unpaid deadline does not use it up (E21)", async () => {
+  it("that delays the last automatic one until after the unpaid deadline does not use it up (E21)", async () => {
     const rules = { max_attempts: 1, retry_intervals_days: [1], cancel_after_days_unpaid: 1 }
     for (const [method, last] of [
       ["pm_test_succeeds_on_attempt_3", "2025-02-02T00:20 subscription.recovered active"],
@@ -569,9 +569,9 @@ describe("a manual retry (decision E16)", () => {
   describe.each([
     ["in one jump", []],
     ["in steps", ["10:10", "10:20"]],
-  ])("that holds the automatic one back until it fails, %s", (_, steps) => {
-    /** Overdue by `method`, with an attempt under way from 09:20 to 10:20 of a day on which the automatic retry falls due at 10:00. */
-    const heldBack = async (plan: object, day: string, method: string) => {
+  ])("that delays the automatic one until it fails, %s", (_, steps) => {
+    /** Overdue with `method`. An attempt is in progress 09:20 to 10:20, an automatic retry is due at 10:00. */
+    const delayedRetry = async (plan: object, day: string, method: string) => {
       const story = await subscribe(api, "2027-12-24T10:00:00Z", "pm_test_success", plan)
       data(await api.patch(`/subscriptions/${story.id}`, { payment_method: method }))
       await advance(api, story.clock, `${day}T09:20:00Z`)
@@ -582,9 +582,9 @@ describe("a manual retry (decision E16)", () => {
       return { ...story, shown: await get(story.id) }
     }
 
-    it("buys the period from its own instant, where the one it is for is over", async () => {
+    it("buys the period from its own instant, if the billed one is over", async () => {
       const plan = { billing_cycle: "weekly", retry_logic: { retry_intervals_days: [7], max_attempts: 8 } }
-      const { id, shown } = await heldBack(plan, "2028-01-07", "pm_test_succeeds_on_attempt_3")
+      const { id, shown } = await delayedRetry(plan, "2028-01-07", "pm_test_succeeds_on_attempt_3")
       expect((await charges(api, id)).slice(1)).toEqual([
         "2027-12-31T10:00 500000 failed #1",
         "2028-01-07T09:20 500000 failed #2",
@@ -605,7 +605,7 @@ describe("a manual retry (decision E16)", () => {
 
     it("counts the next one from its own instant", async () => {
       const plan = { retry_logic: { retry_intervals_days: [1, 3], max_attempts: 3 } }
-      const { shown } = await heldBack(plan, "2028-01-25", "pm_test_insufficient_funds")
+      const { shown } = await delayedRetry(plan, "2028-01-25", "pm_test_insufficient_funds")
       expect(shown).toMatchObject({
         status: "past_due",
         retry: { attempt: 1, next_retry_at: "2028-01-28T10:20:00.000Z" },
@@ -614,7 +614,7 @@ describe("a manual retry (decision E16)", () => {
 
     it("escalates at its own instant", async () => {
       const plan = { retry_logic: { retry_intervals_days: [1], max_attempts: 1 } }
-      const { id, shown } = await heldBack(plan, "2028-01-25", "pm_test_insufficient_funds")
+      const { id, shown } = await delayedRetry(plan, "2028-01-25", "pm_test_insufficient_funds")
       expect(shown).toMatchObject({
         status: "paused",
         paused_at: "2028-01-25T10:20:00.000Z",
@@ -627,7 +627,7 @@ describe("a manual retry (decision E16)", () => {
     })
   })
 
-  it("is refused for anything but the newest failed charge of what is overdue", async () => {
+  it("is refused for any charge but the newest failed one of the overdue bill", async () => {
     const { clock, id, charge } = await overdue()
     const [, , first] = await api.all(`/charges?subscription=${id}`)
     expect(first).toBeUndefined()
@@ -664,8 +664,8 @@ describe("a manual retry (decision E16)", () => {
   })
 })
 
-describe("events about what is overdue (decision I6)", () => {
-  it("say what was before, from one to the next, and show each its own point", async () => {
+describe("events about overdue bills (decision I6)", () => {
+  it("show the previous values, from one to the next, each at its own point", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
       retry_logic: { max_attempts: 1, retry_intervals_days: [2], escalation_on_failure: "pause_service" },
     })
@@ -683,17 +683,17 @@ describe("events about what is overdue (decision I6)", () => {
       "subscription.recovered active",
       "subscription.resumed active",
     ])
-    // What one event showed is what the next says it was before: events of one change say the same.
+    // The values of one event are the previous values of the next. Events of one change show the same.
     let shown = events[0].data.object
     let before = shown
-    for (const { data: told } of events.slice(1)) {
-      if (JSON.stringify(told.object) !== JSON.stringify(shown)) before = shown
-      expect({ ...told.object, ...told.previous_attributes }).toEqual(before)
-      shown = told.object
+    for (const { data: eventData } of events.slice(1)) {
+      if (JSON.stringify(eventData.object) !== JSON.stringify(shown)) before = shown
+      expect({ ...eventData.object, ...eventData.previous_attributes }).toEqual(before)
+      shown = eventData.object
     }
   })
 
-  it("tell of an immediate escalation after the failure that led to it", async () => {
+  it("report an immediate escalation after the failure that caused it", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
       retry_logic: { max_attempts: 0 },
     })
@@ -707,8 +707,8 @@ describe("events about what is overdue (decision I6)", () => {
   })
 })
 
-describe("cancelling what is overdue (decision E12)", () => {
-  it("at period end, asked for twice, is done once, whatever escalation did in between", async () => {
+describe("cancelling an overdue subscription (decision E12)", () => {
+  it("at period end, requested twice, is done once, whatever escalation did meanwhile", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
       retry_logic: { max_attempts: 1, retry_intervals_days: [1] },
     })
@@ -723,7 +723,7 @@ describe("cancelling what is overdue (decision E12)", () => {
     expect((await timeline(api, [id])).at(-1)).toBe("2025-03-01T00:00 subscription.cancelled cancelled")
   })
 
-  it("at period end waits for the end of the billed period while dunning goes on; a recovery keeps the flag", async () => {
+  it("at period end waits for the end of the billed period while dunning continues; a recovery keeps the flag", async () => {
     const lasting = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_expired_card")
     await advance(api, lasting.clock, "2025-02-02T00:00:00Z")
     const cancel = { at_period_end: true, reason: "customer_request" }
@@ -753,7 +753,7 @@ describe("cancelling what is overdue (decision E12)", () => {
   it.each([
     ["pm_test_bank_account", "active"],
     ["pm_test_bank_account_insufficient_funds", "cancelled"],
-  ])("at a period end that has passed waits for the attempt that is under way: %s", async (method, status) => {
+  ])("at a past period end waits for the attempt in progress: %s", async (method, status) => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
       retry_logic: { max_attempts: 0, escalation_on_failure: "none", cancel_after_days_unpaid: null },
     })
@@ -770,7 +770,7 @@ describe("cancelling what is overdue (decision E12)", () => {
     expect(data(await api.get(`/charges/${latest_charge}`)).refund_due).toBe(false)
   })
 
-  it.each(["cancel", "update"])("at a period end that has passed sets the flag, by %s", async (verb) => {
+  it.each(["cancel", "update"])("at a past period end sets the flag, by %s", async (verb) => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
       retry_logic: { max_attempts: 0, escalation_on_failure: "none", cancel_after_days_unpaid: null },
     })

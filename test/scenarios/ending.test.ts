@@ -1,4 +1,4 @@
-/** How subscriptions end: the units of the last period (decision E34), the reason (E13), the credit of a failed resumption (E24). */
+/** Tests subscriptions' end: last units (decision E34), reason (E13), credit of a failed resumption (E24). */
 import { describe, expect, it } from "vitest"
 import { useInstance } from "../support/instance.ts"
 import {
@@ -22,14 +22,14 @@ const report = (id: string, quantity: number) => api.post(`/subscriptions/${id}/
 const cancelLater = (id: string, body: object = {}) =>
   api.post(`/subscriptions/${id}/cancel`, { at_period_end: true, ...body })
 const linesOf = async (id: string) => data(await api.get(`/charges/${(await get(id)).latest_charge}`))
-/** What of a subscription was given up, entry by entry. */
+/** The written-off amounts of a subscription, entry by entry. */
 const writtenOff = (id: string) =>
   database.run(
     (sql) => sql`
       SELECT -l.amount_kobo AS kobo FROM ledger_entry e JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
       WHERE e.subscription_id = ${id} AND e.event = 'written_off' AND l.ledger_account = 'receivable' ORDER BY e.effective_on, e.bill_no`,
   )
-/** What is owed of it by the books. */
+/** Its debt by the books. */
 const owed = (id: string) =>
   database.run(
     (sql) => sql`
@@ -42,7 +42,7 @@ const END = "2025-02-01T00:00:00Z"
 describe("the units of the last period", () => {
   const METERED = { amount: 100_000, overage_per_unit: 100 }
 
-  it("are charged alone when it ends, once, and the subscription is cancelled when that is paid", async () => {
+  it("are charged alone at its end, once, and the subscription is cancelled when that is paid", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", METERED)
     data(await report(id, 1_000), 201)
     data(await cancelLater(id))
@@ -67,7 +67,7 @@ describe("the units of the last period", () => {
     ])
   })
 
-  it("are written off with the cancellation where the charge is declined", async () => {
+  it("are written off with the cancellation if the charge is declined", async () => {
     const { clock, id } = await subscribe(
       api,
       "2025-01-01T00:00:00Z",
@@ -93,7 +93,7 @@ describe("the units of the last period", () => {
     ])
   })
 
-  it("wait for a slow rail, while nothing else can be done", async () => {
+  it("wait for a slow rail, and all other actions are refused meanwhile", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_bank_account", METERED)
     await advance(api, clock, "2025-01-01T02:00:00Z")
     data(await report(id, 1_000), 201)
@@ -107,7 +107,7 @@ describe("the units of the last period", () => {
     expect(await linesOf(id)).toMatchObject({ status: "succeeded", amount: 100_000 })
   })
 
-  it("are not charged under 100 kobo, of a trial, by deliveries, or where it is cancelled at once", async () => {
+  it("are not charged under 100 kobo, of a trial, by deliveries, or if it is cancelled immediately", async () => {
     const small = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", { ...METERED, overage_per_unit: 9 })
     data(await report(small.id, 11), 201)
     data(await cancelLater(small.id))
@@ -133,7 +133,7 @@ describe("the units of the last period", () => {
     }
   })
 
-  it("of a paused subscription that is asked to end after its period are charged at once", async () => {
+  it("of a paused subscription with a scheduled cancellation are charged immediately", async () => {
     const { clock, id } = await subscribe(api, START, "pm_test_success", { ...METERED, pause_enabled: true })
     data(await report(id, 1_000), 201)
     data(await api.post(`/subscriptions/${id}/pause`, {}))
@@ -145,7 +145,7 @@ describe("the units of the last period", () => {
     ])
   })
 
-  it("leave a paused subscription paused, and its revenue alone, until they are answered", async () => {
+  it("leave a paused subscription paused, with no change to its revenue, until the rail answers", async () => {
     const { clock, id } = await subscribe(api, START, "pm_test_bank_account", { ...METERED, pause_enabled: true })
     await advance(api, clock, "2025-01-01T02:00:00Z")
     data(await report(id, 1_000), 201)
@@ -155,8 +155,8 @@ describe("the units of the last period", () => {
     expect(await get(id)).toMatchObject({ status: "paused", paused_at: "2025-01-01T02:00:00.000Z" })
     await advance(api, clock, "2025-02-01T02:00:00Z")
     const ends = await api.all("/events?type=subscription.cancelled")
-    const { data: told } = ends.find(({ data }) => data.object.id === id)
-    expect(told.previous_attributes).toMatchObject({ status: "paused" })
+    const { data: eventData } = ends.find(({ data }) => data.object.id === id)
+    expect(eventData.previous_attributes).toMatchObject({ status: "paused" })
     const moved = await database.run(
       (sql) => sql`SELECT kind FROM mrr_movement WHERE subscription_id = ${id} ORDER BY version`,
     )
@@ -173,7 +173,7 @@ describe("the units of the last period", () => {
     },
   }
 
-  it("of what is past due are charged once, when the period that is owed ends: that is given up", async () => {
+  it("of an overdue subscription are charged once, at the end of the billed period, whose bill is written off", async () => {
     const { clock, id } = await subscribe(api, START, "pm_test_success_then_insufficient_funds", LATE)
     await advance(api, clock, "2025-02-02T00:00:00Z")
     data(await report(id, 700), 201)
@@ -193,7 +193,7 @@ describe("the units of the last period", () => {
     expect(await writtenOff(id)).toEqual([{ kobo: 100_000 }, { kobo: 70_000 }])
   })
 
-  it("of what is past due are owed, and paid, where an attempt that was under way at the end fails", async () => {
+  it("of an overdue subscription are owed, and paid, if an attempt in progress at the end fails", async () => {
     const { clock, id } = await subscribe(api, START, "pm_test_success_then_insufficient_funds", LATE)
     await advance(api, clock, "2025-02-02T00:00:00Z")
     data(await report(id, 700), 201)
@@ -214,7 +214,7 @@ describe("the units of the last period", () => {
     expect(await owed(id)).toEqual([{ kobo: 0 }])
   })
 
-  it("are tried without a payment method too, and written off", async () => {
+  it("are tried also without a payment method, and written off", async () => {
     const { clock, customer, id } = await subscribe(api, START, "pm_test_success", METERED)
     data(await report(id, 1_000), 201)
     data(await cancelLater(id))
@@ -229,7 +229,7 @@ describe("the units of the last period", () => {
     expect(await writtenOff(id)).toEqual([{ kobo: 100_000 }])
   })
 
-  it("on their way leave all else to be changed, refuse to go on, and are owed back once it is cancelled now", async () => {
+  it("in progress allow other changes, refuse to be undone, and are owed back if it is cancelled now", async () => {
     const { clock, id } = await subscribe(api, START, "pm_test_bank_account", METERED)
     await advance(api, clock, "2025-01-01T02:00:00Z")
     data(await report(id, 1_000), 201)
@@ -250,7 +250,7 @@ describe("the units of the last period", () => {
     expect(await linesOf(id)).toMatchObject({ status: "succeeded", refund_due: true })
   })
 
-  it("of a period that a pause interrupted are charged when it would have ended", async () => {
+  it("of a period that a pause interrupted are charged at its original end", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", {
       ...METERED,
       pause_enabled: true,
@@ -272,7 +272,7 @@ describe("the reason of a cancellation", () => {
     return (await get(id)).cancellation_reason
   }
 
-  it("is the newest that was given", async () => {
+  it("is the newest one given", async () => {
     const byPatch = (id: string) => api.patch(`/subscriptions/${id}`, { cancel_at_period_end: true })
     expect(
       await reasonOf(async (id) => {
@@ -299,7 +299,7 @@ describe("the reason of a cancellation", () => {
 })
 
 describe("the credit of an interrupted period", () => {
-  it("is in the next bill of a resumption whose bill was given up, until one is paid", async () => {
+  it("is in the next bill of a resumption whose bill was written off, until one is paid", async () => {
     const plan = { amount: 310_000, pause_enabled: true, retry_logic: { max_attempts: 0 } }
     const { clock, id, customer } = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success", plan)
     await advance(api, clock, "2025-03-02T00:00:00Z")
@@ -326,7 +326,7 @@ describe("the credit of an interrupted period", () => {
     ])
   })
 
-  it("is whole again where part of the period was served that is given up, and so it is in the books", async () => {
+  it("is whole again if a part of the written-off period was served, also in the books", async () => {
     const plan = {
       amount: 310_000,
       pause_enabled: true,
@@ -371,7 +371,7 @@ describe("the credit of an interrupted period", () => {
     data(await report(id, 50), 201)
     data(await api.post(`/subscriptions/${id}/pause`, {}))
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_insufficient_funds" }))
-    // All of the period is left: the units alone are charged, and then given up.
+    // All of the period is left: the units alone are charged, and then written off.
     data(await api.post(`/subscriptions/${id}/resume`))
     expect(await linesOf(id)).toMatchObject({ amount: 5_000, status: "failed" })
     expect(data(await api.post(`/subscriptions/${id}/resume`))).toMatchObject({ status: "active", retry: null })
@@ -380,7 +380,7 @@ describe("the credit of an interrupted period", () => {
 })
 
 describe("a first payment at start_at", () => {
-  it("is reminded of as a renewal is (decision H10)", async () => {
+  it("has reminders like a renewal (decision H10)", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock, email: "ada@example.com", name: "Ada" })
     const plan = await createPlan(api, {
@@ -404,7 +404,7 @@ describe("a first payment at start_at", () => {
     expect(await get(id)).toMatchObject({ status: "active" })
   })
 
-  it("is reminded of where the subscription ends after it, too", async () => {
+  it("has reminders also if the subscription ends after it", async () => {
     const clock = await createClock(api, START)
     const customer = await createCustomer(api, { test_clock: clock, email: "ada@example.com" })
     const reminders = { enabled: true, pre_due_days: [3], post_due_days: [], channels: ["email"] }

@@ -1,6 +1,6 @@
 /**
- * The machine against the running service: paths through the model that `xstate/graph` finds, enough of them to take
- * every transition, are walked over HTTP with a test clock. What the API shows must be what the model says, step by step.
+ * Compares the machine with the running service. Paths that `xstate/graph` finds take every transition, and run over
+ * HTTP with a test clock. After each step the API must show the state of the model.
  */
 import { describe, expect, it } from "vitest"
 import { getShortestPaths } from "xstate/graph"
@@ -27,9 +27,9 @@ import { useWhole } from "../support/whole.ts"
 const { api, database } = useInstance()
 useWhole(database)
 
-/** The longest walk: far enough to see the last retry of a renewal fail and what comes after. */
+/** The longest walk: far enough to see the last retry of a renewal fail and the steps after it. */
 const MAX_MOVES = 8
-/** Clocks that move at once, and walks on one that go on at once. */
+/** Clocks that move in parallel, and walks on one clock that run in parallel. */
 const CLOCKS_AT_ONCE = 3
 const WALKS_AT_ONCE = 4
 
@@ -41,7 +41,7 @@ const OUT_OF_REACH: ReadonlyMap<string, string> = new Map([
   ),
   ["ending on charge.succeeded #0", "takes more moves: test/scenarios/ending.test.ts"],
   ...TRANSITIONS.filter((key) => key.includes(" on charge.found ")).map(
-    (key) => [key, "enters what a rail did after a backup: test/faults/restore.test.ts"] as const,
+    (key) => [key, "enters a rail's payments after a backup: test/faults/restore.test.ts"] as const,
   ),
   ...["opening on cancel #0", "opening on cancel #1", "opening on cancel #2", "opening on update #0"].map(
     (key) => [key, "only while the creating request runs: test/faults/races.test.ts"] as const,
@@ -67,13 +67,13 @@ interface Walks {
   readonly taken: ReadonlySet<string>
 }
 
-/** What a transition is taken in: the same one may do something else there. */
+/** The circumstances of a transition, which may change its effects. */
 const circumstances = ({ snapshot }: World): string => {
   const { cancelAtPeriodEnd, escalation } = snapshot.context
   return `${stateName(snapshot)} ${cancelAtPeriodEnd} ${escalation?.action}`
 }
 
-/** Short walks that take every transition which any walk takes, in all its circumstances. */
+/** Short walks that take every transition of any walk, in all its circumstances. */
 const findWalks = (): Walks => {
   const paths = getShortestPaths(model as never, options as never) as unknown as ReadonlyArray<{
     readonly steps: ReadonlyArray<{ readonly event: Move }>
@@ -96,7 +96,7 @@ const findWalks = (): Walks => {
       for (const key of next.taken) taken.add(key)
     }
   }
-  // A walk that a longer one begins with is taken with that.
+  // A walk that is the start of a longer one is covered by that.
   const beginnings = new Set(found.flatMap((moves) => moves.map((_, n) => JSON.stringify(moves.slice(0, n)))))
   return {
     situations: situations.length,
@@ -117,11 +117,11 @@ const instant = (at: number) => new Date(at).toISOString()
 interface Made {
   /** The subscription. */
   readonly id: string
-  /** Its checkout session, where it has one. */
+  /** Its checkout session, if it has one. */
   readonly session?: { readonly id: string; readonly url: string }
 }
 
-/** Does over HTTP what the move says; the clock is moved for all walks on it. */
+/** Does a move over HTTP. The clock is moved once for all walks on it. */
 const act = async (world: World, move: Move, { id, session }: Made): Promise<void> => {
   const path = `/subscriptions/${id}`
   const methodOf = (method: Method) => METHODS[method].id
@@ -152,7 +152,7 @@ const act = async (world: World, move: Move, { id, session }: Made): Promise<voi
     }
     case "submit": {
       const { succeeds, afterMs } = METHODS[move.method]
-      // A trial begins whatever the method would do if it were charged.
+      // A trial starts with any result that the method would have.
       const goesOn = succeeds || afterMs > 0 || SCENARIOS[world.scenario].trialDays > 0
       const { status } = await submitPage(session!.url, { payment_method: methodOf(move.method) })
       return void expect(status).toBe(goesOn ? 200 : 402)
@@ -167,7 +167,7 @@ const act = async (world: World, move: Move, { id, session }: Made): Promise<voi
 
 const plans = new Map<Scenario, Promise<string>>()
 
-/** The plan of a scenario, which all of its walks have in common. */
+/** The plan of a scenario, shared by all of its walks. */
 const planOf = (scenario: Scenario): Promise<string> => {
   const { cycle, proRate, policy, trialDays, unitKobo = 0, checkout = false } = SCENARIOS[scenario]
   const plan =
@@ -214,18 +214,18 @@ const create = async (move: Extract<Move, { type: "create" }>, clock: string): P
 
 const movesClock = ({ type }: Move) => type === "clock" || type === "nap"
 
-/** Where a walk lets its clock stand, one instant after the other. */
-const standsOf = (moves: ReadonlyArray<Move>): ReadonlyArray<number> => {
-  const stands: Array<number> = []
+/** The instants at which a walk stops its clock, in order. */
+const stopsOf = (moves: ReadonlyArray<Move>): ReadonlyArray<number> => {
+  const stops: Array<number> = []
   moves.reduce((world, move) => {
     const next = step(world, move)
-    if (movesClock(move)) stands.push(next.now)
+    if (movesClock(move)) stops.push(next.now)
     return next
   }, model.getInitialSnapshot())
-  return stands
+  return stops
 }
 
-/** A walk on a clock that others move: stops before each of its clock's moves, and goes on when that is done. */
+/** A walk on a shared clock: stops before each of its clock's moves, and continues after it. */
 async function* walk(moves: ReadonlyArray<Move>, clock: string) {
   const [first, ...rest] = moves
   const made = await create(first as Extract<Move, { type: "create" }>, clock)
@@ -243,14 +243,14 @@ async function* walk(moves: ReadonlyArray<Move>, clock: string) {
   }
 }
 
-/** Walks that move their clocks alike, on one. */
+/** Walks that move their clocks in the same way, on one clock. */
 const walkTogether = async (walks: ReadonlyArray<ReadonlyArray<Move>>): Promise<void> => {
   const clock = await createClock(api, instant(START))
   const going = walks.map((moves) => walk(moves, clock))
   const goOn = () => inTurns(going, WALKS_AT_ONCE, (one) => one.next())
   await goOn()
-  for (const stand of standsOf(walks[0]!)) {
-    await advance(api, clock, instant(stand))
+  for (const stop of stopsOf(walks[0]!)) {
+    await advance(api, clock, instant(stop))
     await goOn()
   }
   for (const one of going) expect((await one.next()).done).toBe(true)
@@ -274,13 +274,13 @@ describe("the model", () => {
     expect([...OUT_OF_REACH.keys()].filter((key) => !TRANSITIONS.includes(key) || taken.has(key))).toEqual([])
   })
 
-  it("has situations and walks enough to mean something", () => {
+  it("has enough situations and walks to prove something", () => {
     expect(situations).toBeGreaterThan(1000)
     expect(chosen.length).toBeGreaterThan(100)
   })
 
-  it("is what the API does, on every walk", async () => {
-    const together = Map.groupBy(chosen, (moves) => standsOf(moves).join())
+  it("matches the API, on every walk", async () => {
+    const together = Map.groupBy(chosen, (moves) => stopsOf(moves).join())
     await inTurns([...together.values()], CLOCKS_AT_ONCE, walkTogether)
   })
 })

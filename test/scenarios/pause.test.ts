@@ -11,7 +11,7 @@ const pause = (id: string, body: object = {}) => api.post(`/subscriptions/${id}/
 const resume = (id: string) => api.post(`/subscriptions/${id}/resume`)
 const get = async (id: string) => data(await api.get(`/subscriptions/${id}`))
 
-/** What an entry of the books about this subscription moved: event, account and kobo. */
+/** The movements of the entries about this subscription: event, account and kobo. */
 const entries = (id: string, event: string) =>
   database.run(
     (sql) => sql<{ ledger_account: string; amount_kobo: number }>`
@@ -21,7 +21,7 @@ const entries = (id: string, event: string) =>
   )
 
 describe("pausing (decision E10)", () => {
-  it("charges nothing until resumed; then a new period starts, less what was unused (E11)", async () => {
+  it("charges nothing until resumed; then a new period starts, less the unused credit (E11)", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", PAUSABLE)
     await advance(api, clock, "2025-01-11T00:00:00Z")
     expect(data(await pause(id, { reason: "Harmattan holiday" }))).toMatchObject({
@@ -73,7 +73,7 @@ describe("pausing (decision E10)", () => {
     )
   })
 
-  it("ends by itself at resumes_at, on the instant", async () => {
+  it("ends automatically at resumes_at, at that instant", async () => {
     const { clock, id } = await subscribe(api, "2025-01-31T08:00:00Z", "pm_test_success", {
       ...PAUSABLE,
       billing_cycle: "weekly",
@@ -118,7 +118,7 @@ describe("pausing (decision E10)", () => {
     ])
   })
 
-  it("credits nothing on a plan that does not prorate, as the plan stands on resuming (C3)", async () => {
+  it("credits nothing on a plan that does not prorate at the time of resuming (C3)", async () => {
     const { clock, id, plan } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", PAUSABLE)
     await advance(api, clock, "2025-01-02T00:00:00Z")
     data(await pause(id))
@@ -127,7 +127,7 @@ describe("pausing (decision E10)", () => {
     expect((await charges(api, id)).at(-1)).toBe("2025-01-02T00:00 500000 succeeded #1")
   })
 
-  it("bills the units of the interrupted period on resuming, and credits what was paid for them to be used", async () => {
+  it("bills the units of the interrupted period on resuming, and credits those that were prepaid", async () => {
     const { clock, id } = await subscribe(
       api,
       "2025-01-01T00:00:00Z",
@@ -143,7 +143,7 @@ describe("pausing (decision E10)", () => {
       "subscription_state_invalid",
       null,
     ])
-    // Three from the next bill on; paid for were two, half of which is unused.
+    // Three from the next bill on. Two were paid, and half of that is unused.
     data(await api.patch(`/subscriptions/${id}`, { quantity: 3 }))
     await advance(api, clock, "2025-03-01T00:00:00Z")
     const { latest_charge } = data(await resume(id))
@@ -158,7 +158,7 @@ describe("pausing (decision E10)", () => {
     expect((await charges(api, id)).at(-1)).toBe("2025-04-01T00:00 1500000 succeeded #1")
   })
 
-  it("falls past_due where the first charge after it is declined, and recovers into the period of the resumption", async () => {
+  it("becomes past_due if the first charge after it is declined, and recovers into the period of the resumption", async () => {
     const { clock, customer, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", PAUSABLE)
     data(await pause(id))
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_insufficient_funds" }))
@@ -189,7 +189,7 @@ describe("pausing (decision E10)", () => {
     ])
   })
 
-  it("is refused where it makes no sense", async () => {
+  it("is refused in states that cannot pause", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_bank_account", PAUSABLE)
     expect(refusal(await pause(id))).toEqual([422, "charge_in_progress", null])
     await advance(api, clock, "2025-01-02T00:00:00Z")
@@ -218,7 +218,7 @@ describe("pausing (decision E10)", () => {
 })
 
 describe("cancelling at period end while paused (decision E12)", () => {
-  it("takes effect at the end of the paused period, also where it was asked for before (E10)", async () => {
+  it("takes effect at the end of the paused period, also if it was requested before (E10)", async () => {
     for (const before of [true, false]) {
       const { clock, id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success", PAUSABLE)
       const cancel = async () => data(await api.post(`/subscriptions/${id}/cancel`, { at_period_end: true }))
@@ -234,7 +234,7 @@ describe("cancelling at period end while paused (decision E12)", () => {
     }
   })
 
-  it("takes effect at once where that has passed, by PATCH as well", async () => {
+  it("takes effect immediately if that end has passed, also by PATCH", async () => {
     for (const ask of [
       (id: string) => api.post(`/subscriptions/${id}/cancel`, { at_period_end: true, reason: "customer_request" }),
       (id: string) => api.patch(`/subscriptions/${id}`, { cancel_at_period_end: true }),
@@ -254,12 +254,12 @@ describe("cancelling at period end while paused (decision E12)", () => {
 describe("a pause by escalation", () => {
   const RULES = { retry_logic: { max_attempts: 1, retry_intervals_days: [2], escalation_on_failure: "pause_service" } }
 
-  it("is forgiven by resuming: the debt is written off, and a new period begins without credit (E9)", async () => {
+  it("is forgiven by resuming: the debt is written off, and a new period starts without credit (E9)", async () => {
     const { clock, id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success_then_do_not_honor", RULES)
     await advance(api, clock, "2025-03-10T00:00:00Z")
     expect(await get(id)).toMatchObject({ status: "paused", paused_at: "2025-03-02T00:00:00.000Z" })
     data(await api.patch(`/subscriptions/${id}`, { metadata: { note: "called" } }))
-    // A method that works, without being tried on the old debt: that goes by resuming alone.
+    // A working method, not tried on the old debt: only resuming does that.
     await database.run(
       (sql) => sql`
         INSERT INTO payment_method (account_id, livemode, id, customer_id, type, created_at)
@@ -317,7 +317,7 @@ describe("a pause by escalation", () => {
     ])
   })
 
-  it("runs on to the cancellation for non-payment (E7)", async () => {
+  it("continues until the cancellation for non-payment (E7)", async () => {
     const { clock, id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success_then_do_not_honor", RULES)
     await advance(api, clock, "2025-05-01T00:00:00Z")
     expect((await timeline(api, [id])).slice(-2)).toEqual([

@@ -11,7 +11,7 @@ const subscribe = (at: string, method: string, plan: object = {}, subscription: 
   story.subscribe(api, at, method, plan, subscription)
 
 describe("a subscription's life", () => {
-  it("renews itself", async () => {
+  it("renews automatically", async () => {
     const { clock, id } = await subscribe("2025-01-10T09:30:00Z", "pm_test_success")
     await advance(api, clock, "2025-03-11T00:00:00Z")
     expect(await timeline(api, [id])).toEqual([
@@ -114,7 +114,7 @@ describe("a subscription's life", () => {
 
   it("recovers on attempt 3 without drifting", async () => {
     const { clock, customer, id } = await subscribe("2025-01-31T00:00:00Z", "pm_test_success")
-    // Its own method goes on failing until the third attempt at a bill.
+    // Its own method fails until the third attempt at a bill.
     await database.run(
       (sql) => sql`
       INSERT INTO payment_method (account_id, livemode, id, customer_id, type, created_at)
@@ -160,7 +160,7 @@ describe("a subscription's life", () => {
     )
   })
 
-  it("charges after the trial, and says 3 days before that it ends", async () => {
+  it("charges after the trial, and announces the end 3 days before", async () => {
     const { clock, id, created } = await subscribe("2025-05-01T00:00:00Z", "pm_test_success", { trial_days: 14 })
     expect(created).toMatchObject({
       status: "trialing",
@@ -179,7 +179,7 @@ describe("a subscription's life", () => {
     ])
   })
 
-  it("falls past_due where the payment after the trial fails", async () => {
+  it("becomes past_due if the payment after the trial fails", async () => {
     const { clock, id } = await subscribe("2025-05-01T00:00:00Z", "pm_test_expired_card", {}, { trial_days: 2 })
     await advance(api, clock, "2025-05-04T00:00:00Z")
     expect(await timeline(api, [id])).toEqual([
@@ -195,7 +195,7 @@ describe("a subscription's life", () => {
     })
   })
 
-  it("begins later where start_at says so", async () => {
+  it("starts later if start_at says so", async () => {
     const { clock, id, created } = await subscribe(
       "2025-05-01T00:00:00Z",
       "pm_test_success",
@@ -213,7 +213,7 @@ describe("a subscription's life", () => {
     ])
   })
 
-  it("ends at once where the first payment is declined", async () => {
+  it("ends immediately if the first payment is declined", async () => {
     const { id, created } = await subscribe("2025-05-01T00:00:00Z", "pm_test_do_not_honor")
     expect(created).toMatchObject({ status: "cancelled", cancellation_reason: "nonpayment" })
     expect((await timeline(api, [id])).map((line) => line.split(" ")[1])).toEqual([
@@ -243,7 +243,7 @@ describe("a subscription's life", () => {
 })
 
 describe("cancelling", () => {
-  it("at period end leaves everything as it is until then, and can be undone", async () => {
+  it("at period end changes nothing until then, and can be undone", async () => {
     const { clock, id } = await subscribe("2025-01-10T00:00:00Z", "pm_test_success")
     const cancel = () => api.post(`/subscriptions/${id}/cancel`, { at_period_end: true, reason: "customer_request" })
     expect(data(await cancel())).toMatchObject({
@@ -285,7 +285,7 @@ describe("cancelling", () => {
     expect((await timeline(api, [id])).length).toBe(3)
   })
 
-  it("while a payment is under way owes that payment back", async () => {
+  it("during a payment owes that payment back", async () => {
     const { clock, id } = await subscribe("2025-01-10T00:00:00Z", "pm_test_bank_account")
     data(await api.post(`/subscriptions/${id}/cancel`))
     await advance(api, clock, "2025-01-11T00:00:00Z")
@@ -349,7 +349,7 @@ describe("reported units", () => {
     expect(usage!.kobo).toBe(-12_000)
   })
 
-  it("in a trial are free, and while a bill is overdue belong to the next", async () => {
+  it("in a trial are free, and during an overdue bill belong to the next", async () => {
     const { clock, id } = await subscribe("2025-01-01T00:00:00Z", "pm_test_succeeds_on_attempt_2", {
       overage_per_unit: 500,
       trial_days: 7,
@@ -363,7 +363,7 @@ describe("reported units", () => {
     expect(paid.map(({ amount }) => amount)).toEqual([502_000, 500_000])
   })
 
-  it("in a trial are free to its last moment, while its payment is under way too", async () => {
+  it("in a trial are free to its last moment, also while its payment is in progress", async () => {
     const { clock, id } = await subscribe("2025-01-01T00:00:00Z", "pm_test_bank_account", {
       overage_per_unit: 500,
       trial_days: 7,
@@ -374,7 +374,7 @@ describe("reported units", () => {
     expect((await api.all(`/charges?subscription=${id}`)).map(({ amount }) => amount)).toEqual([500_000, 500_000])
   })
 
-  it("are refused out of their period, and of a subscription that is over", async () => {
+  it("are refused outside their period, and for a subscription that has ended", async () => {
     const { clock, id } = await subscribe("2025-01-31T00:00:00Z", "pm_test_success", { overage_per_unit: 1_000 })
     await advance(api, clock, "2025-03-01T00:00:00Z")
     const refusal = async (body: object) => {
@@ -398,7 +398,7 @@ describe("reported units", () => {
     expect(await refusal({ quantity: 1 })).toEqual([422, "subscription_state_invalid", null])
   })
 
-  it("stay within what can be charged, though their price was raised after they were reported", async () => {
+  it("stay within the maximum charge, though their price was raised after they were reported", async () => {
     const plan = await createPlan(api)
     const clock = await createClock(api, "2025-01-31T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })
@@ -412,7 +412,7 @@ describe("reported units", () => {
     })
   })
 
-  it("reported by many at once are all counted", async () => {
+  it("reported by concurrent requests are all counted", async () => {
     const { clock, id } = await subscribe("2025-01-31T00:00:00Z", "pm_test_success", { overage_per_unit: 1_000 })
     const answers = await Promise.all(Array.from({ length: 30 }, () => report(id, { quantity: 2 })))
     const totals = answers.map((answer) => data(answer, 201).period_total as number).sort((a, b) => a - b)

@@ -22,7 +22,7 @@ const trigger = (body: object) => api.post("/test/events/trigger", body)
 
 describe("POST /test/events/trigger (decision I9)", () => {
   it.each(["__proto__", "constructor", "toString", "__defineGetter__.x", "nothing"])(
-    "makes something of %s",
+    "creates an event of %s",
     async (type) => {
       const event = data(await trigger({ type }), 201)
       expect(event.type).toBe(type)
@@ -38,7 +38,7 @@ describe("POST /test/events/trigger (decision I9)", () => {
     ["charge.succeeded", "charge", { status: "succeeded" }],
     ["customer.created", "customer", {}],
     ["test_clock.ready", "test_clock", { status: "ready" }],
-  ] as const)("%s is made around an object of its family, as the API shows them", async (type, object, shown) => {
+  ] as const)("%s is created with an object of its family, as the API shows them", async (type, object, shown) => {
     const event = data(await trigger({ type }), 201)
     expect(event).toMatchObject({ object: "event", type, livemode: false, api_version: "v1" })
     expect(event.data.object).toMatchObject({ object, ...shown })
@@ -47,7 +47,7 @@ describe("POST /test/events/trigger (decision I9)", () => {
     expect(data(await api.get(`/events/${event.id}`))).toEqual(event)
   })
 
-  it("takes any type, an existing object and overrides, and changes nothing", async () => {
+  it("accepts any type, an existing object and overrides, and changes nothing", async () => {
     const { id, customer, created } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success")
     const overrides = { status: "past_due", retry: { attempt: 2 }, metadata: { colour: "red" }, note: "made up" }
     const event = data(await trigger({ type: "subscription.frozen_solid", object: id, overrides }), 201)
@@ -62,7 +62,7 @@ describe("POST /test/events/trigger (decision I9)", () => {
     }
   })
 
-  it("refuses what does not exist, and does not exist in live", async () => {
+  it("refuses unknown types, and does not exist in live", async () => {
     expect(refusal(await trigger({}))).toEqual([400, "parameter_missing", "type"])
     expect(refusal(await trigger({ type: "" }))).toEqual([400, "parameter_invalid", "type"])
     expect(refusal(await trigger({ type: "a.b", object: "sub_unknown" }))).toEqual([400, "resource_missing", "object"])
@@ -104,7 +104,7 @@ describe("a test clock", () => {
     expect((await api.get(`/customers/${customer}`)).status).toBe(404)
   })
 
-  it("tells with its arrival what it showed until then (I6)", async () => {
+  it("reports on arrival the values that it showed until then (I6)", async () => {
     const { clock } = await subscribe(
       api,
       "2025-01-01T00:00:00Z",
@@ -113,7 +113,7 @@ describe("a test clock", () => {
       { start_at: "2025-01-05T00:00:00Z" },
     )
     await advance(api, clock, "2025-01-01T12:00:00Z")
-    // Here it stands before it is ready: what is due at that instant comes first.
+    // It reaches this instant before it is ready: timers due at that instant come first.
     await advance(api, clock, "2025-01-05T00:00:00Z")
     const arrivals = (await api.all("/events?type=test_clock.ready")).filter(
       ({ data: { object } }) => object.id === clock,
@@ -124,7 +124,7 @@ describe("a test clock", () => {
     ])
   })
 
-  it("holds 10,000 customers and not one more", async () => {
+  it("accepts exactly 10,000 customers", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     await createCustomer(api, { test_clock: clock })
     await database.run((sql) => sql`UPDATE test_clock SET customer_count = 9999 WHERE id = ${clock}`)
@@ -137,7 +137,7 @@ describe("a test clock", () => {
     expect(data(await api.get(`/test/clocks/${clock}`)).customer_count).toBe(10_000)
   })
 
-  it("takes with it everything that hangs on it, and nothing else", async () => {
+  it("is deleted with all its dependent objects, and nothing else", async () => {
     const { clock, customer, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", {
       overage_per_unit: 10,
     })
@@ -167,7 +167,7 @@ describe("a test clock", () => {
 })
 
 describe("deleting a clock", () => {
-  it("while its customers subscribe leaves nothing behind, and nobody in a deadlock", async () => {
+  it("while its customers subscribe leaves nothing behind, and causes no deadlock", async () => {
     const plan = await createPlan(api)
     for (let round = 0; round < 8; round++) {
       const clock = await createClock(api, "2025-01-01T00:00:00Z")
@@ -196,7 +196,7 @@ describe("deleting a clock", () => {
 })
 
 describe("POST /test/reset (decision M2)", () => {
-  /** What goes with rows of other tables. */
+  /** Deleted with rows of other tables. */
   const TAKEN_ALONG = [
     "customer_metadata_pair",
     "ledger_line",
@@ -207,9 +207,9 @@ describe("POST /test/reset (decision M2)", () => {
     "timer",
     "webhook_delivery",
   ]
-  /** Tables of tenants that a reset leaves alone, each for its reason; `deletion` is its own. */
+  /** Tenant tables that a reset does not clear, each with its reason. `deletion` is the reset's own. */
   const KEPT = ["api_key", "deletion", "webhook_endpoint", "webhook_secret"]
-  /** Tables that hold live data only. */
+  /** Tables that store live data only. */
   const LIVE_ONLY = [
     "account_plan_change",
     "invoice",
@@ -225,7 +225,7 @@ describe("POST /test/reset (decision M2)", () => {
     "usage_counter",
   ]
 
-  it("empties every table of the sandbox but keys and webhook endpoints", async () => {
+  it("clears every table of the sandbox except keys and webhook endpoints", async () => {
     const tables = await database.run(
       (sql) => sql<{ name: string }>`
         SELECT table_name AS name FROM information_schema.columns
@@ -235,7 +235,7 @@ describe("POST /test/reset (decision M2)", () => {
     expect([...emptied, ...TAKEN_ALONG, ...KEPT, ...LIVE_ONLY].sort()).toEqual(tables.map(({ name }) => name))
   })
 
-  it("deletes the account's sandbox and nothing else; writes meanwhile are refused", async () => {
+  it("deletes only this account's sandbox, and refuses writes meanwhile", async () => {
     const made = await database.run(() => createAccount({ businessName: "Reset", liveAccess: "approved" }))
     const mine = createApi(server().origin, made.keys.sk_test)
     const mineLive = createApi(server().origin, made.keys.sk_live!, "live")
@@ -254,7 +254,7 @@ describe("POST /test/reset (decision M2)", () => {
     const other = { "idempotency-key": "clock-1" }
     const towards = { frozen_time: "2025-02-20T00:00:00Z" }
     data(await mine.post(`/test/clocks/${clock}/advance`, towards, other), 202)
-    // One that was begun and not answered: its process died once it had made something.
+    // A started request without an answer: its process died after it had made something.
     const cut = { "idempotency-key": "cut-short" }
     data(await mine.post("/plans", { name: "Cut", amount: 5000, currency: "NGN", billing_cycle: "daily" }, cut), 201)
     await database.run(
@@ -291,18 +291,18 @@ describe("POST /test/reset (decision M2)", () => {
     const again = await mine.post("/customers", { name: "Again" }, key)
     expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([201, null])
     for (const freed of [other, cut]) {
-      const anew = await mine.post("/customers", { name: "Anew" }, freed)
-      expect([anew.status, anew.headers.get("idempotent-replayed")]).toEqual([201, null])
+      const recreated = await mine.post("/customers", { name: "Anew" }, freed)
+      expect([recreated.status, recreated.headers.get("idempotent-replayed")]).toEqual([201, null])
     }
     await createPlan(mine)
     expect(refusal(await live.post("/test/reset", { confirm: "RESET" }))).toEqual([404, "route_missing", null])
   })
 
-  it("refuses writes, and only these, for as long as it takes", async () => {
+  it("refuses writes, and only these, while it runs", async () => {
     const made = await database.run(() => createAccount({ businessName: "Slow" }))
     const mine = createApi(server().origin, made.keys.sk_test)
     const customer = await createCustomer(mine)
-    // Somebody who is not through yet keeps the reset waiting.
+    // An unfinished transaction delays the reset.
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
     const { promise: locked, resolve: lock } = Promise.withResolvers<void>()
     const busy = database.run((sql) =>
@@ -330,7 +330,7 @@ describe("POST /test/reset (decision M2)", () => {
     await eventually(async () => ((await mine.post("/customers", { name: "After" })).status === 201 ? true : undefined))
   })
 
-  it("loses nothing that was written after it was asked for", async () => {
+  it("keeps everything that was written after its request", async () => {
     const made = await database.run(() => createAccount({ businessName: "Eager" }))
     const mine = createApi(server().origin, made.keys.sk_test)
     for (let round = 0; round < 12; round++) {
@@ -346,7 +346,7 @@ describe("POST /test/reset (decision M2)", () => {
     }
   })
 
-  it("is the only way to take anything out of the books, and of its own sandbox alone", async () => {
+  it("is the only way to delete from the books, and only in its own sandbox", async () => {
     const { id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
     for (const [account, attempt] of [
       ["", "DELETE FROM ledger_line"],

@@ -21,7 +21,7 @@ describe("PATCH /subscriptions/{id} (decision E14)", () => {
     ])
   })
 
-  it("takes no quantity that leaves no room for the units that were reported (decision B4)", async () => {
+  it("refuses a quantity that leaves no room for the reported units (decision B4)", async () => {
     const plan = { amount: 40_000_000_000, overage_per_unit: 1_000_000 }
     const { id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success", plan)
     data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 20_000 }), 201)
@@ -32,7 +32,7 @@ describe("PATCH /subscriptions/{id} (decision E14)", () => {
     data(await patch(id, { quantity: 2 }))
   })
 
-  it("says everything that one request changed in one event, and nothing of what it did not", async () => {
+  it("reports all changes of one request in one event, and no unchanged field", async () => {
     const { clock, id } = await subscribe(
       api,
       "2025-01-31T00:00:00Z",
@@ -85,7 +85,7 @@ describe("PATCH /subscriptions/{id} (decision E14)", () => {
     ])
   })
 
-  it("undoes a cancellation at period end in every state that is not over", async () => {
+  it("undoes a cancellation at period end in every state that is not final", async () => {
     const pausable = { pause_enabled: true, retry_logic: { escalation_on_failure: "restrict_access" } }
     const later = { start_at: "2025-03-01T00:00:00Z" }
     const stories = [
@@ -110,7 +110,7 @@ describe("PATCH /subscriptions/{id} (decision E14)", () => {
     }
   })
 
-  it("is refused with what to change", async () => {
+  it("is refused with the correction to make", async () => {
     const { id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success")
     expect(refusal(await patch(id, { quantity: 0 }))).toEqual([400, "parameter_invalid", "quantity"])
     expect(refusal(await patch(id, { quantity: 200_001 }))).toEqual([400, "parameter_invalid", "quantity"])
@@ -145,7 +145,7 @@ describe("cancelling (decisions E12, E13)", () => {
     },
   )
 
-  it("at the end of a trial never charges; of one not begun, at the end of its first period", async () => {
+  it("at the end of a trial never charges; before its start, at the end of its first period", async () => {
     const trial = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", {}, { trial_days: 10 })
     data(await api.post(`/subscriptions/${trial.id}/cancel`, { at_period_end: true }))
     await advance(api, trial.clock, "2025-02-01T00:00:00Z")
@@ -174,7 +174,7 @@ describe("cancelling (decisions E12, E13)", () => {
     ])
   })
 
-  it("now bills no pending units: they show as unbilled in the books' view", async () => {
+  it("now bills no pending units: they appear as unbilled in the books' view", async () => {
     const { id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success", { overage_per_unit: 250 })
     data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 8 }), 201)
     const view = () =>
@@ -201,21 +201,21 @@ describe("cancelling (decisions E12, E13)", () => {
     for (const one of [id, left]) data(await api.post(`/subscriptions/${one}/unit-records`, { quantity: 8 }), 201)
     data(await api.post(`/subscriptions/${left}/cancel`))
     expect(await view()).toEqual([])
-    // Those that are reported while its payment is under way are, too.
+    // Those reported while its payment is in progress are free, too.
     const bank = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_bank_account", free, { trial_days: 10 })
     slow.push(bank.id)
     await advance(api, bank.clock, "2025-01-11T00:10:00Z")
     data(await api.post(`/subscriptions/${bank.id}/unit-records`, { quantity: 8 }), 201)
     data(await api.post(`/subscriptions/${bank.id}/cancel`))
     expect(await view()).toEqual([])
-    // The first payment fails: what is served from then on is not free any more.
+    // The first payment fails: service from then on is not free.
     await advance(api, clock, "2025-01-11T00:30:00Z")
     data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 3 }), 201)
     data(await api.post(`/subscriptions/${id}/cancel`))
     expect(await view()).toEqual([{ subscription: id, units: 3 }])
   })
 
-  it("while a trial's first payment, or a renewal, is pending owes back what still comes in (E15)", async () => {
+  it("while a trial's first payment, or a renewal, is pending owes a later payment back (E15)", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_bank_account", {}, { trial_days: 10 })
     await advance(api, clock, "2025-01-11T00:30:00Z")
     expect(data(await api.get(`/subscriptions/${id}`)).status).toBe("trialing")

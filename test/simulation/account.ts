@@ -1,4 +1,4 @@
-/** An account that lives by its schedule: what its merchant, its buyers and its rails do, step by step. */
+/** Runs an account by its schedule: the steps of its merchant, its buyers and its rails. */
 import { Redacted } from "effect"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { giveCredentials } from "../../src/rails/credential/credentials.ts"
@@ -13,15 +13,15 @@ import { beginWithCard, openShop, saveCardAt } from "./shop.ts"
 import { type Request, verbs } from "./verbs.ts"
 import type { World } from "./world.ts"
 
-/** Time that passes at the end, in moves to what is due next: days, where questions go out every hour. */
+/** Time that passes at the end, in moves to the next due instant: days, with verifications every hour. */
 const MAX_MOVES = 60
-/** From here on it passes faster than questions go out: what comes daily would take too many of them. */
+/** From here on time passes faster than verifications are due, so that daily ones do not take too many moves. */
 const MOVES_BY_QUESTIONS = 30
 const FASTER_MS = 12 * 3_600_000
-/** From here on buyers see to what is still open on a page of the rail's, and rails to what they have not decided. */
+/** From here on buyers finish open pages of the rail, and rails decide their open charges. */
 const MOVES_WITHOUT_THEM = 8
 
-/** How often a merchant asks for something that gets no answer. */
+/** The limit of a merchant's tries of a request without an answer. */
 const MAX_ASKED = 4
 
 const FORGERIES: ReadonlyArray<Forgery> = ["wrong_signature", "unsigned", "other_account", "changed_body"]
@@ -31,22 +31,22 @@ interface LateCallback {
   readonly callback: Callback
 }
 
-/** Where in what was heard nothing was under way any more, and which of our processes saw to that. */
+/** The line in the log at which no work was in progress any more, and the process at that time. */
 export interface Mark {
   readonly generation: number
-  readonly heard: number
+  readonly callCount: number
 }
 
 export class Account implements Party {
   readonly schedule: Schedule
   readonly merchants: Partial<Record<OutsideRail, Merchant>> = {}
-  readonly heard: Array<Heard> = []
+  readonly railCalls: Array<Heard> = []
   readonly marks: Array<Mark> = []
-  /** What happened, for whoever has to find out why something went wrong. */
+  /** The account's history, for debugging. */
   readonly story: Array<string> = []
   readonly counts = { callbacks: 0, forged: 0, moves: 0, refused: 0, lost: 0 }
   id = ""
-  /** Requests and callbacks on their way. */
+  /** Requests and callbacks in progress. */
   underWay = 0
   #customer = ""
   #plan = ""
@@ -67,15 +67,15 @@ export class Account implements Party {
     return { account_id: this.id, livemode: true }
   }
 
-  #say = (what: string): void => void this.story.push(`${this.#world.elapsed()} ${what}`)
+  #say = (line: string): void => void this.story.push(`${this.#world.elapsed()} ${line}`)
 
-  /** From the beginning to the end of its schedule, and on until nothing is left to come. */
+  /** Runs from the start to the end of its schedule, and on until nothing is due. */
   live = async (): Promise<void> => {
     await this.#begin()
     for (const step of this.schedule.steps) {
-      // Time passes once nothing is under way any more.
+      // Time passes when no work is in progress.
       const waits = step.waits || step.name === "pass"
-      this.#say(`step ${step.name}${waits ? "" : ", and on at once"}`)
+      this.#say(`step ${step.name}${waits ? "" : ", without waiting"}`)
       const doing = this.#take(step)
       if (!waits) {
         void this.#count(doing)
@@ -98,18 +98,18 @@ export class Account implements Party {
     await this.#world.operate(beginWithCard(this.#tenant, await this.#saveCard(this.#rail)))
   }
 
-  /** Puts the account on a rail, with keys that it has there from now on. */
+  /** Puts the account on a rail, with new keys there. */
   #giveKeys = (rail: OutsideRail): Promise<void> => {
-    // One after the other: two at once could leave the keys of the one here and those of the other at the rail.
+    // One after the other. In parallel, the service could have one's keys and the rail the other's.
     this.#givingKeys = this.#givingKeys.then(() => this.#replaceKeys(rail))
     return this.#givingKeys
   }
 
   #replaceKeys = async (rail: OutsideRail): Promise<void> => {
     const key = `${rail === "paystack" ? "sk_live_" : "FLWSECK-"}${this.schedule.number}x${this.#keys++}`
-    const known = this.merchants[rail] !== undefined
+    const hadMerchant = this.merchants[rail] !== undefined
     const merchant = this.#world.rails.merchantOf(this, rail, key)
-    if (known) this.#world.rails.rotate(this, rail, key)
+    if (hadMerchant) this.#world.rails.rotate(this, rail, key)
     const secrets = {
       secret_key: Redacted.make(merchant.secretKey),
       ...(rail === "flutterwave" ? { webhook_secret: Redacted.make(merchant.webhookSecret) } : {}),
@@ -125,7 +125,7 @@ export class Account implements Party {
 
   #setCard = (card: string) => this.#ask(verbs.setCard(this.#tenant, this.#customer, card))
 
-  /** Asks the service for something; again where nobody knows what came of it, though it may have been done. */
+  /** Sends a request to the service. Repeats it if the result is unknown, though it may have been done. */
   #ask = async (request: Request): Promise<void> => {
     for (let times = 0; times < MAX_ASKED; times++) {
       const refused = await this.#world.ask(request)
@@ -136,7 +136,7 @@ export class Account implements Party {
     }
   }
 
-  /** Nothing rests while this is under way. */
+  /** Work is in progress during this. */
   #count = async (doing: Promise<unknown>): Promise<void> => {
     this.underWay++
     try {
@@ -237,7 +237,7 @@ export class Account implements Party {
     this.#late.push({ rail, callback })
   }
 
-  /** A rail sends a callback until it is taken, signed with the secrets that it has by then. */
+  /** Sends a rail's callback until it is accepted, signed with the secrets that are current then. */
   #deliver = async (rail: OutsideRail, callback: Callback): Promise<void> => {
     this.counts.callbacks++
     const status = await this.#world.callback(rail, this.id, callback)
@@ -260,26 +260,26 @@ export class Account implements Party {
     const callback = standIn.forged(this.#callbackOf(this.#rail, charge ?? "chg_nobody"), how)
     this.counts.forged++
     const status = await this.#world.callback(this.#rail, this.id, callback)
-    // Flutterwave's older way of signing is the same for every body.
+    // Flutterwave's older signature is the same for every body.
     if (status !== 401 && status !== LOST)
       throw new Error(`A forged callback (${how}) was answered with ${String(status)}.`)
   }
 
-  /** The buyers come back from the rail's pages, wherever they are. */
+  /** The buyers return from all open pages of the rail. */
   #comeBack = async (): Promise<void> => {
     const tenant = this.#tenant
     const pending = await this.#world.operate(paymentsOnPages(this.id))
     for (const { id } of pending) await this.#ask(verbs.comeBack({ ...tenant, id }))
   }
 
-  /** What most buyers do once the rail's page is open. */
+  /** The action of most buyers on the rail's page. */
   #goOn = async ({ much }: Step): Promise<void> => {
     if (much % 5 === 0) return
     await this.#actOnPages(much % 5 === 1 ? "decline" : "pay")
     if (much % 2 === 0) await this.#comeBack()
   }
 
-  /** What the rails have still to say they say now; returns how much that was. */
+  /** Makes the rails report all pending results. Returns their number. */
   #settleAtRail = async (): Promise<number> => {
     let settled = 0
     for (const merchant of Object.values(this.merchants)) settled += merchant.books.settleAll()
@@ -294,7 +294,7 @@ export class Account implements Party {
     this.#world.rails.drain()
   }
 
-  /** Charges and refunds that nothing has decided, but for those of which the rail says what can never be right. */
+  /** Undecided charges and refunds, except those with a result from the rail that can never be right. */
   #undecided = async (): Promise<number> => {
     const rows = await this.#world.operate(undecidedOf(this.id))
     return rows.filter(({ id: charge, rail, amount_kobo }) => {
@@ -314,17 +314,17 @@ export class Account implements Party {
     }
   }
 
-  /** Nothing new comes any more; what is under way comes to its end. */
+  /** Nothing new starts, and all work in progress ends. */
   #end = async (): Promise<void> => {
-    this.#say("the end begins")
+    this.#say("the schedule has ended")
     for (let moves = 0; ; moves++) {
-      // Some are begun only now, by what was still under way.
+      // Some start only now, from work that was still in progress.
       await this.#cancelAll()
       await this.#deliverLate(moves)
       await this.#world.rest(this)
       const undecided = await this.#undecided()
       if (undecided === 0 && this.#late.length === 0) {
-        // What is heard of that may begin a refund, of which there is something to say again.
+        // A report may start a refund, which has a result of its own.
         if ((await this.#settleAtRail()) === 0) break
         continue
       }

@@ -1,4 +1,4 @@
-/** What goes wrong at rails, by names that can be counted. `much` (0 to 999) says how much of it. */
+/** The faults of rails, with names that can be counted. `much` (0 to 999) is the size of a fault. */
 import { type Fault, faults } from "../support/rails/fault.ts"
 
 const WORDS = [
@@ -28,7 +28,7 @@ type MakeFault = (much: number, amountKobo: number) => Fault | undefined
 
 const decline = (much: number) => ({ kind: "decline", words: wordsOf(much) }) as const
 
-/** Of any call. */
+/** For any call. */
 const TRANSPORT = {
   "cut before": () => faults.silenceBefore(),
   "cut after": () => faults.silenceAfter(),
@@ -46,7 +46,7 @@ const TRANSPORT = {
   slow: () => faults.delay(DELAY_MS),
 } satisfies Readonly<Record<string, MakeFault>>
 
-/** Of a charge. */
+/** For a charge. */
 const OF_CHARGES = {
   declined: (much) => faults.decline(wordsOf(much)),
   "declined with HTTP 400": (much) => faults.decline(wordsOf(much), { spoken: "error" }),
@@ -65,8 +65,8 @@ const OF_CHARGES = {
 } satisfies Readonly<Record<string, MakeFault>>
 
 /**
- * Not among them: a refund that fails later. Where its first answer was lost, the second request hears that the money is
- * sent back already, and nobody asks any more.
+ * Not included: a refund that fails later. After a lost first answer, the second request gets that the money is already
+ * sent back, and no further question follows.
  */
 const OF_REFUNDS = {
   "refund fails": () => faults.refundFails(),
@@ -81,10 +81,10 @@ export type FaultName = keyof typeof ALL
 
 const namesOf = (table: object) => Object.keys(table) as ReadonlyArray<FaultName>
 
-/** Of questions, and of pages that are opened. */
+/** For questions, and for pages that are opened. */
 export const TRANSPORT_FAULTS = namesOf(TRANSPORT)
 export const CHARGE_FAULTS = [...TRANSPORT_FAULTS, ...namesOf(OF_CHARGES)]
-/** Of what buyers pay on pages. */
+/** For buyers' payments on pages. */
 export const PAYMENT_FAULTS = namesOf(OF_CHARGES).filter((name) => name !== "step-up")
 export const REFUND_FAULTS = [...namesOf(TRANSPORT), ...namesOf(OF_REFUNDS)]
 

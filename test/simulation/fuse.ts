@@ -1,24 +1,24 @@
-/** A TCP proxy before the database that breaks by itself: after so many pieces of what goes through it, in the middle of one. */
+/** A TCP proxy before the database that breaks after a number of chunks, in the middle of one. */
 import { connect, createServer, type Socket } from "node:net"
 import { Redacted } from "effect"
 
-/** Where it breaks. */
+/** The point at which it breaks. */
 export interface Break {
-  /** The piece that does not get through whole, of both directions, from 1. */
+  /** The chunk that does not pass completely, counting both directions, from 1. */
   readonly piece: number
-  /** How much of that one still gets through: 0 to 1. */
+  /** The part of that chunk that still passes: 0 to 1. */
   readonly share: number
 }
 
 export interface Fuse {
   readonly url: Redacted.Redacted<string>
-  /** Breaks it now. Nothing gets through any more, in either direction, for ever. */
+  /** Breaks it now, in both directions, permanently. */
   readonly blow: () => void
-  /** Pieces that have gone through. */
+  /** The chunks that have passed. */
   readonly pieces: () => number
 }
 
-/** `blown` is called once, however it breaks. */
+/** `blown` is called once, for any way to break. */
 export const startFuse = (
   url: Redacted.Redacted<string>,
   breaks: Break | undefined,
@@ -41,7 +41,7 @@ export const startFuse = (
       pieces++
       if (pieces !== breaks?.piece) return void to.write(piece)
       const part = piece.subarray(0, Math.floor(piece.length * breaks.share))
-      // Destroying the socket would take back what is not written yet.
+      // Destroying the socket would drop bytes that are not written yet.
       if (part.length === 0) blow()
       else to.write(part, blow)
     })

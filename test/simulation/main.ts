@@ -1,6 +1,6 @@
 /**
- * `npm run simulate:rails -- --schedules 20000 [--seed N] [--from NUMBER]`: many schedules, and what there was in them.
- * `--only NUMBER`: one of them.
+ * `npm run simulate:rails -- --schedules 20000 [--seed N] [--from NUMBER]`: runs many schedules and prints a summary.
+ * `--only NUMBER` runs one.
  */
 import { parseArgs } from "node:util"
 import { startPostgres } from "../support/postgres.ts"
@@ -54,7 +54,7 @@ let done = 0
 let longest = 0
 let before = seconds()
 let isEnough = false
-// Whoever has seen enough sees what there was.
+// An interrupted run prints its summary too.
 for (const signal of ["SIGINT", "SIGTERM"] as const)
   process.on(signal, () => {
     isEnough = true

@@ -1,6 +1,6 @@
 /**
- * Two hundred schedules of faults at rails and kills of our processes: the rails' books and ours agree in the end.
- * `npm run simulate:rails` runs as many as there is time for (docs/tests.md).
+ * Runs two hundred schedules of rail faults and process kills: the rails' books and ours agree in the end. `npm run
+ * simulate:rails` runs more (docs/tests.md).
  */
 import { randomInt } from "node:crypto"
 import { Redacted } from "effect"
@@ -18,7 +18,7 @@ it(`the rails' books and ours agree, whatever happens (seed ${SEED})`, async () 
   })
   expect(failures.map(({ text }) => text).join("\n\n"), `seed ${SEED}`).toBe("")
   expect(summary.schedules).toBe(SCHEDULES)
-  // It has met what it is there for.
+  // Each case that the simulation is for occurred.
   expect(summary.kills).toBeGreaterThan(0)
   for (const kind of ["amount_differs", "amount_exceeds", "reference_differs", "succeeded_after_failure"])
     expect(summary.exceptions[kind], kind).toBeGreaterThan(0)

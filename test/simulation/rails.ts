@@ -1,4 +1,4 @@
-/** The stand-ins for rails, and what each account's merchants there hear, say and announce. */
+/** Runs the stand-ins for rails, and records what each account's merchants receive, say and announce there. */
 import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import type { Call, Fault } from "../support/rails/fault.ts"
 import { startFlutterwave } from "../support/rails/flutterwave.ts"
@@ -8,7 +8,7 @@ import type { Callback, Merchant } from "../support/rails/wire.ts"
 import { faultOf } from "./faults.ts"
 import type { CallbackWay, Planned, Schedule } from "./schedule.ts"
 
-/** What a rail said of a charge, as far as it counts for the books. */
+/** A rail's statement about a charge that counts for the books. */
 export interface Told {
   readonly status: "succeeded" | "failed" | "abandoned"
   readonly amountKobo: number
@@ -23,22 +23,22 @@ export interface Heard {
   /** In our spelling. */
   readonly reference: string
   readonly fault: Planned["fault"]
-  /** Which of our processes made it. */
+  /** The process that made it. */
   readonly generation: number
-  /** undefined: nothing that counts. */
-  readonly told: Told | undefined
+  /** undefined: no statement that counts. */
+  readonly report: Told | undefined
 }
 
-/** Whoever an account is at the rails. */
+/** An account's merchants at the rails. */
 export interface Party {
   readonly schedule: Schedule
   readonly merchants: Partial<Record<OutsideRail, Merchant>>
-  readonly heard: Array<Heard>
-  /** A callback of its rail comes. */
+  readonly railCalls: Array<Heard>
+  /** A callback of its rail arrives. */
   readonly called: (rail: OutsideRail, callback: Callback, way: CallbackWay) => void
 }
 
-/** What is planned for calls of each kind. */
+/** The planned faults for calls of each kind. */
 const STREAMS = {
   charge: "charges",
   open: "opens",
@@ -54,7 +54,7 @@ const PREFIX = "account:"
 
 const ours = (reference: string): string => reference.replace(/^([a-z]+)-/, "$1_")
 
-/** How Paystack speaks of a transaction on which nobody has paid; Flutterwave says it is pending, or that there is none. */
+/** Paystack's status of an unpaid transaction. Flutterwave reports it as pending or unknown. */
 const statusOf = (
   rail: OutsideRail,
   kind: Call["kind"],
@@ -73,15 +73,15 @@ export class RailsOfAll {
   readonly #drawn = new Map<string, number>()
   /** Calls that our processes make, dead ones too, by reference. */
   readonly #underWay = new Map<string, ReadonlyArray<{ readonly generation: number }>>()
-  /** Which of our processes lives. */
+  /** The process that is alive. */
   generation = 0
-  /** Called when a rail has done what a call asks for, before its answer is read. */
+  /** Called when a rail has done a call's work, before its answer is read. */
   performed: () => void = () => {}
 
   private constructor(standIns: Readonly<Record<OutsideRail, StandIn>>) {
     this.standIns = standIns
     for (const rail of ["paystack", "flutterwave"] as const) {
-      standIns[rail].callbacks.sending = { when: "held" }
+      standIns[rail].callbacks.sending = { when: "kept" }
       standIns[rail].decide((call) => this.#decide(rail, call))
     }
   }
@@ -98,7 +98,7 @@ export class RailsOfAll {
     return { paystack: this.standIns.paystack.url, flutterwave: this.standIns.flutterwave.url }
   }
 
-  /** Notes that one of our processes calls about a reference; what it returns says that it does not any more. */
+  /** Records that one of our processes calls about a reference. The returned function ends that. */
   begin = (reference: string, generation: number): (() => void) => {
     const one = { generation }
     this.#underWay.set(reference, [...(this.#underWay.get(reference) ?? []), one])
@@ -111,17 +111,17 @@ export class RailsOfAll {
     else this.#underWay.delete(reference)
   }
 
-  /** Which of our processes made the call about a reference that comes in now: the first that has one under way; 0: none has. */
+  /** The process of an incoming call about a reference: the first that has one in progress, or 0. */
   #callerOf = (reference: string): number => {
     const first = this.#underWay.get(reference)?.[0]
     this.#finish(reference, first)
     return first?.generation ?? 0
   }
 
-  /** The merchant of an account at a rail; made where there is none. */
+  /** The merchant of an account at a rail, created if it does not exist. */
   merchantOf = (party: Party, rail: OutsideRail, key: string): Merchant => {
-    const known = party.merchants[rail]
-    if (known !== undefined) return known
+    const existing = party.merchants[rail]
+    if (existing !== undefined) return existing
     const merchant = this.standIns[rail].merchant(key, { callbackUrl: `${PREFIX}${key}` })
     party.merchants[rail] = merchant
     this.#parties.set(merchant.secretKey, party)
@@ -135,7 +135,7 @@ export class RailsOfAll {
     this.#parties.set(key, party)
   }
 
-  /** Forgets everybody. */
+  /** Clears all merchants. */
   clear = (): void => {
     this.#parties.clear()
     this.#drawn.clear()
@@ -143,11 +143,11 @@ export class RailsOfAll {
     for (const { merchants, calls, callbacks } of Object.values(this.standIns)) {
       merchants.clear()
       calls.log.length = 0
-      callbacks.held.length = 0
+      callbacks.kept.length = 0
     }
   }
 
-  /** What is planned next of a kind for a party; undefined: nothing more. */
+  /** The next planned fault of a kind for a party. undefined if there is none left. */
   #next = <T>({ schedule }: Party, kind: Stream, from: ReadonlyArray<T>) => {
     const key = `${kind} ${schedule.number}`
     const drawn = this.#drawn.get(key) ?? 0
@@ -157,7 +157,7 @@ export class RailsOfAll {
 
   #decide = (rail: OutsideRail, { kind, key, reference, amountKobo }: Call): Fault | undefined => {
     const party = this.#parties.get(key)
-    // Only an operator has transactions listed.
+    // Only an operator lists transactions.
     if (party === undefined || kind === "list") return undefined
     const { schedule } = party
     const stream = STREAMS[kind]
@@ -167,17 +167,17 @@ export class RailsOfAll {
     }
     const fault = faultOf(name, much, amountKobo ?? 0)
     const generation = this.#callerOf(ours(reference))
-    // By then the rail has done what it was asked for, and has not answered yet.
+    // By then the rail has done the call's work, and has not answered yet.
     queueMicrotask(() => {
-      const told = this.#told(rail, party, kind, reference, fault)
-      party.heard.push({ rail, kind, reference: ours(reference), fault: name, generation, told })
+      const report = this.#reportOf(rail, party, kind, reference, fault)
+      party.railCalls.push({ rail, kind, reference: ours(reference), fault: name, generation, report })
       this.drain()
       this.performed()
     })
     return fault
   }
 
-  #told = (rail: OutsideRail, party: Party, kind: Call["kind"], reference: string, fault: Fault | undefined) => {
+  #reportOf = (rail: OutsideRail, party: Party, kind: Call["kind"], reference: string, fault: Fault | undefined) => {
     const transaction = party.merchants[rail]!.books.find(reference)
     if (transaction === undefined || fault?.outcome === "nothing") return undefined
     if (kind !== "charge" && kind !== "verify") return undefined
@@ -185,16 +185,16 @@ export class RailsOfAll {
     if (fault?.answer !== undefined && !isMisnamed) return undefined
     const status = statusOf(rail, kind, transaction)
     if (status === undefined) return undefined
-    // Refused in words only.
+    // Refused with words only.
     if (kind === "charge" && transaction.spoken === "error" && status === "failed") return undefined
     const { amountKobo, currency } = transaction
     return { status, amountKobo, currency, isMisnamed } satisfies Told
   }
 
-  /** Hands on what the rails have announced. */
+  /** Forwards the rails' announcements. */
   drain = (): void => {
     for (const rail of ["paystack", "flutterwave"] as const) {
-      for (const { url, callback } of this.standIns[rail].callbacks.held.splice(0)) {
+      for (const { url, callback } of this.standIns[rail].callbacks.kept.splice(0)) {
         const party = this.#parties.get(url)
         if (party === undefined) continue
         party.called(rail, callback, this.#next(party, "callbacks", party.schedule.callbacks) ?? "at once")

@@ -1,13 +1,13 @@
 /**
- * What is planned for one account: what its merchant and its buyers do, what goes wrong at its rails, how callbacks come. All
- * of it is drawn from the seed and the schedule's number.
+ * The plan of one account: actions of its merchant and its buyers, faults of its rails, arrival of callbacks. All of it
+ * is drawn from the seed and the schedule's number.
  */
 import fc from "fast-check"
 import { OUTSIDE_RAILS, type OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { CHARGE_FAULTS, type FaultName, PAYMENT_FAULTS, REFUND_FAULTS, TRANSPORT_FAULTS } from "./faults.ts"
 import type { Break } from "./fuse.ts"
 
-/** A fault, and a number that says how much of it. */
+/** A fault, and its size. */
 export interface Planned {
   readonly fault: FaultName
   readonly much: number
@@ -40,9 +40,9 @@ export type StepName = (typeof STEPS)[number]
 
 export interface Step {
   readonly name: StepName
-  /** Whether it waits until nothing is under way any more; otherwise the next one races with it. */
+  /** True if it waits until no work is in progress. Otherwise the next step races with it. */
   readonly waits: boolean
-  /** Which, how much: as the step takes it. */
+  /** Two random numbers that the step uses: a choice and an amount. */
   readonly much: number
 }
 
@@ -53,7 +53,7 @@ export interface Schedule {
   readonly rail: OutsideRail
   readonly amountKobo: number
   readonly steps: ReadonlyArray<Step>
-  /** One for each call of its kind that comes in, in order; later ones go well. */
+  /** One for each incoming call of its kind, in order. Later calls succeed. */
   readonly charges: ReadonlyArray<Planned>
   readonly opens: ReadonlyArray<Planned>
   readonly payments: ReadonlyArray<Planned>
@@ -63,14 +63,14 @@ export interface Schedule {
   readonly callbacks: ReadonlyArray<CallbackWay>
 }
 
-/** When a process dies. */
+/** The moment at which a process dies. */
 export type Kill =
-  /** In the middle of what it says to the database. */
+  /** In the middle of its traffic to the database. */
   | { readonly at: "database"; readonly breaks: Break }
-  /** When the rail has done what the n-th call asks for, before its answer is read. */
+  /** When the rail has done the n-th call's work, before its answer is read. */
   | { readonly at: "rail"; readonly call: number }
 
-/** Most calls go well. */
+/** Most calls succeed. */
 const planned = (faults: ReadonlyArray<FaultName>, well: number) =>
   fc.record({
     fault: fc.oneof(
@@ -117,7 +117,7 @@ const kill = fc.oneof(
     arbitrary: fc.record({
       at: fc.constant("database" as const),
       breaks: fc.record({
-        // As many early as late ones: what happens at the start is short.
+        // Early and late kills are equally frequent: the start is short.
         piece: fc
           .tuple(fc.integer({ min: 6, max: 11 }), fc.nat({ max: 999 }))
           .map(([power, part]) => Math.floor(2 ** power * (1 + part / 1000))),
@@ -133,7 +133,7 @@ const kill = fc.oneof(
 
 const drawn = <T>(arbitrary: fc.Arbitrary<T>, seed: number): T => fc.sample(arbitrary, { seed, numRuns: 1 })[0]!
 
-/** Seeds of neighbours have nothing in common. */
+/** Adjacent schedules get unrelated seeds. */
 const mixed = (seed: number, number: number): number =>
   (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + Math.imul(number, 0xc2b2ae35)) | 0
 
@@ -143,6 +143,6 @@ export const scheduleOf = (seed: number, number: number): Schedule => {
   return { ...planned, number, steps: [first, ...planned.steps] }
 }
 
-/** The kills of the instance that begins with a schedule. */
+/** The kills of the instance that starts with a schedule. */
 export const killsOf = (seed: number, number: number, most: number): ReadonlyArray<Kill> =>
   drawn(fc.array(kill, { minLength: most, maxLength: most, size: "max" }), mixed(~seed, number))

@@ -1,4 +1,4 @@
-/** What the database says of an account, as its merchant and its buyers see it. */
+/** Reads an account from the database, as its merchant and its buyers see it. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
@@ -21,7 +21,7 @@ export const paymentsOnPages = (account: string) =>
       SELECT id FROM charge WHERE account_id = ${account} AND hosted AND status = 'pending' ORDER BY id`,
   )
 
-/** What is not decided: charges, refunds (by their charges), and calls that are to be made. */
+/** Undecided charges, refunds (by their charges), and calls to make. */
 export const undecidedOf = (account: string) =>
   Effect.flatMap(
     SqlClient.SqlClient,

@@ -1,6 +1,6 @@
 /**
- * The service in this process, as a process of its own would be, until it is killed: its database is behind a fuse that
- * breaks in the middle of whatever it does, and from then on nothing that is left of it reaches the database or a rail.
+ * Runs the service in this process like a separate one that can be killed. A fuse breaks its database connection in the
+ * middle of any work. After that, the rest of it reaches neither the database nor a rail.
  */
 import { Cause, Effect, Layer, Logger, ManagedRuntime, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -29,23 +29,23 @@ import { type Break, startFuse } from "./fuse.ts"
 
 const RECOVER_EVERY_MS = 250
 
-/** No call takes longer here, where connections break instead of hanging. */
+/** No call takes longer here: connections break instead of hanging. */
 const RAIL_TIMEOUT_MS = 5_000
 
 export interface Place {
   readonly database: Redacted.Redacted<string>
   readonly rails: Readonly<Record<OutsideRail, string>>
-  /** Notes that it calls a rail about a reference, until what this returns is called. */
+  /** Records that it calls a rail about a reference, until the returned function is called. */
   readonly calls: (reference: string) => () => void
 }
 
-/** What only an operator would read. */
+/** Messages for operators only. */
 export interface Complaint {
   readonly message: string
   readonly cause: string
 }
 
-/** Time does not pass here but is moved (time.ts), of which no worker would know: timers fire when they are told to. */
+/** Time does not pass here but is moved (time.ts), which no worker notices: timers fire on request. */
 const fireTimers = sweep([chargeTimers, subscriptionTimers, checkoutTimers, refundTimers])
 
 const startWorkers = Effect.gen(function* () {
@@ -54,7 +54,7 @@ const startWorkers = Effect.gen(function* () {
   yield* railCallbackWorker
 })
 
-/** The rails, as long as the process lives: what is left of a dead one calls nobody. */
+/** The rails, while the process lives. The rest of a dead one calls no rail. */
 const whileAlive = (isDead: () => boolean, calls: Place["calls"]) =>
   Layer.effect(
     Rails,
@@ -68,7 +68,7 @@ const whileAlive = (isDead: () => boolean, calls: Place["calls"]) =>
           Effect.suspend(() => {
             if (isDead()) return Effect.never
             const ended = calls(referenceOf(...args))
-            // What a dead one has sent may come in still.
+            // A dead process's sent call may still arrive.
             const done = Effect.sync(() => void (isDead() || ended()))
             return Effect.ensuring(call(...args), done)
           })
@@ -100,7 +100,7 @@ const layerOf = (url: Redacted.Redacted<string>, { rails, calls }: Place, isDead
 
 export type Services = Layer.Success<ReturnType<typeof layerOf>>
 
-/** Nobody will ever know what came of it. */
+/** Its result will never be known. */
 export const LOST = Symbol("lost with the process")
 
 export interface Service {
@@ -108,20 +108,20 @@ export interface Service {
   /** Resolves when it dies. */
   readonly death: Promise<void>
   readonly kill: () => void
-  /** What came of a program; LOST: the process died over it. */
+  /** The result of a program. LOST: the process died during it. */
   readonly run: <A, E>(program: Effect.Effect<A, E, Services>) => Promise<A | typeof LOST>
-  /** Fires the timers that are due. */
+  /** Fires the due timers. */
   readonly sweep: () => Promise<unknown>
-  /** The status that a rail's callback is answered with. */
+  /** The response status for a rail's callback. */
   readonly callback: (rail: OutsideRail, account: string, callback: Callback) => Promise<number | typeof LOST>
   /** Errors that it logged while it was alive. */
   readonly complaints: ReadonlyArray<Complaint>
   readonly pieces: () => number
-  /** Ends what is left of it. */
+  /** Ends its remaining fibers. */
   readonly dispose: () => Promise<void>
 }
 
-/** Starts it. It may die over that. */
+/** Starts it. It may die during the start. */
 export const startService = async (place: Place, breaks: Break | undefined): Promise<Service> => {
   let dead = false
   let die = () => {}

@@ -1,4 +1,4 @@
-/** What a merchant has before anything is sold: an account, a customer, a plan, cards. */
+/** Creates a merchant's data before any sale: an account, a customer, a plan, cards. */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChargeRow } from "../../src/billing/charge/charge.ts"
@@ -29,10 +29,10 @@ export const openShop = Effect.fnUntraced(function* (tenant: Tenant, amountKobo:
   return yield* sql.withTransaction(creation)
 })
 
-/** A further card, as a rail would have saved it; returns the payment method's ID. */
+/** Saves a further card as a rail would. Returns the payment method's ID. */
 export const saveCardAt = (tenant: Tenant, customer: string, rail: OutsideRail, { books }: Merchant) => {
   const issued = books.issueToken(EMAIL)
-  // What of a charge the saving looks at.
+  // The fields of a charge that the saving reads.
   const charge = { ...tenant, customer_id: customer, rail } as ChargeRow
   const saved = {
     token: Redacted.make(issued.token),
@@ -48,7 +48,7 @@ export const saveCardAt = (tenant: Tenant, customer: string, rail: OutsideRail, 
   return Effect.map(saveMethod(charge, saved, Date.now()), ({ id }) => id)
 }
 
-/** The customer's default before anything else happens, of which nobody has to be told. */
+/** The customer's first default method, set without a notification. */
 export const beginWithCard = ({ account_id }: Tenant, card: string) =>
   Effect.flatMap(
     SqlClient.SqlClient,

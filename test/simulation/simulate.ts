@@ -1,4 +1,4 @@
-/** Instances of the simulation, one after the other: so many schedules at once on a database of their own, judged at the end. */
+/** Runs simulation instances in sequence: each runs parallel schedules on its own database, checked at the end. */
 import { randomBytes } from "node:crypto"
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -12,14 +12,14 @@ import { inWords, World } from "./world.ts"
 
 /** Schedules that share a database and its processes. */
 const SCHEDULES_AN_INSTANCE = 100
-/** Of those, so many at once: when one is in its middle another begins. */
+/** The parallel ones of those: when one is halfway another starts. */
 const AT_ONCE = 40
-/** One process dies for so many schedules. */
+/** One process dies for this many schedules. */
 const SCHEDULES_A_KILL = 4
 
 type Counts = Record<string, number>
 
-/** What there was. */
+/** The counters of a run. */
 export interface Summary {
   schedules: number
   charges: number
@@ -56,7 +56,7 @@ const count = (counts: Counts, name: string, n = 1): void => {
   counts[name] = (counts[name] ?? 0) + n
 }
 
-/** Adds what another part of a run found. */
+/** Adds the counters of another part of a run. */
 const addSummary = (to: Summary, from: Summary): void => {
   for (const [name, value] of Object.entries(from) as Array<[keyof Summary, number | Counts]>) {
     if (typeof value === "number") (to[name] as number) += value
@@ -64,9 +64,9 @@ const addSummary = (to: Summary, from: Summary): void => {
   }
 }
 
-/** What went wrong in an instance. */
+/** The failure of an instance. */
 export interface Failure {
-  /** The schedule; undefined: all of the instance's together. */
+  /** The schedule. undefined: all of the instance's together. */
   readonly number: number | undefined
   readonly text: string
 }
@@ -79,14 +79,14 @@ export interface Outcome {
 const summaryOf = (accounts: ReadonlyArray<Account>, kills: number): Summary => {
   const summary = emptySummary()
   summary.kills = kills
-  for (const { counts, heard, schedule } of accounts) {
+  for (const { counts, railCalls, schedule } of accounts) {
     summary.schedules++
     summary.moves += counts.moves
     summary.requestsRefused += counts.refused
     summary.requestsLost += counts.lost
     summary.callbacks += counts.callbacks
     summary.forged += counts.forged
-    for (const { kind, fault } of heard) {
+    for (const { kind, fault } of railCalls) {
       count(summary.calls, kind)
       if (fault !== "none") count(summary.faults, fault)
     }
@@ -112,9 +112,9 @@ const readJournal = (account: string) =>
       FROM lifecycle_journal WHERE account_id = ${account} ORDER BY actor_id, version`,
   )
 
-/** All that there is to know of what happened to an account. */
+/** The complete history of an account. */
 const storyOf = async (world: World, account: Account, problems: ReadonlyArray<string>): Promise<string> => {
-  const { schedule, story, heard, merchants } = account
+  const { schedule, story, railCalls, merchants } = account
   const journal = await world.operate(readJournal(account.id))
   const left = await world.operate(readLeft(account.id))
   const atRails = Object.entries(merchants).flatMap(([rail, { books }]) =>
@@ -128,11 +128,11 @@ const storyOf = async (world: World, account: Account, problems: ReadonlyArray<s
     `schedule ${schedule.number} of account ${account.id}:`,
     ...story,
     "calls:",
-    ...heard.map(
-      ({ rail, kind, reference, fault, generation, told }) =>
-        `#${generation} ${rail} ${kind} ${reference} ${fault}${told === undefined ? "" : ` told ${JSON.stringify(told)}`}`,
+    ...railCalls.map(
+      ({ rail, kind, reference, fault, generation, report }) =>
+        `#${generation} ${rail} ${kind} ${reference} ${fault}${report === undefined ? "" : ` reported ${JSON.stringify(report)}`}`,
     ),
-    `certain by then: ${account.marks.map(({ generation, heard }) => `${heard} in #${generation}`).join(", ")}`,
+    `certainly read: ${account.marks.map(({ generation, callCount }) => `${callCount} in #${generation}`).join(", ")}`,
     "at the rails:",
     ...atRails,
     "left over:",
@@ -142,7 +142,7 @@ const storyOf = async (world: World, account: Account, problems: ReadonlyArray<s
   ].join("\n")
 }
 
-/** Runs schedules at once. They end when all of them have come to their end, or one of them cannot. */
+/** Runs schedules in parallel. They end when all have ended, or when one cannot. */
 const runInstance = async (
   url: Redacted.Redacted<string>,
   rails: RailsOfAll,
@@ -163,11 +163,11 @@ const runInstance = async (
   try {
     await world.run(lives, AT_ONCE)
     const problems = await judge(world, accounts)
-    for (const [id, its] of problems) {
+    for (const [id, lines] of problems) {
       const account = accounts.find((one) => one.id === id)
       failures.push({
         number: account?.schedule.number,
-        text: account === undefined ? its.join("\n") : await storyOf(world, account, its),
+        text: account === undefined ? lines.join("\n") : await storyOf(world, account, lines),
       })
     }
     const summary = summaryOf(accounts, world.kills)
@@ -192,14 +192,14 @@ const statement = (server: Redacted.Redacted<string>, text: string) =>
     ),
   )
 
-/** What to run: schedules from one number up to another, which is not among them. */
+/** The schedules to run: from one number up to another, exclusive. */
 export interface Part {
   readonly seed: number
   readonly from: number
   readonly to: number
 }
 
-/** Runs schedules, instance after instance, until one fails; `goesOn` hears of each instance, and says whether another follows. */
+/** Runs schedules, instance by instance, until one fails. `goesOn` gets each instance, and returns true to continue. */
 export const simulate = async (
   server: Redacted.Redacted<string>,
   { seed, from, to }: Part,

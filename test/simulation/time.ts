@@ -1,23 +1,20 @@
-/** Time of accounts that stand still on the wall clock: what each has left to do, and when. */
+/** Measures the time of accounts that stand still on the wall clock: the remaining work of each, and when it is due. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { LOCKS } from "../../src/postgres/advisoryLocks.ts"
 
-/** How things stand with an account. */
+/** The state of an account's work. */
 export interface Standing {
   readonly id: string
-  /** Whether anything is under way or due now. */
+  /** True if work is in progress or due now. */
   readonly is_busy: boolean
-  /** Whether timers are due. */
+  /** True if timers are due. */
   readonly is_due: boolean
-  /** Milliseconds until something is due next; null: nothing is. */
+  /** Milliseconds until the next due instant. null if there is none. */
   readonly next_ms: number | null
 }
 
-/**
- * How things stand with accounts. A rail that is held back for a while does not keep one busy: its calls are due when that is
- * over.
- */
+/** The work of accounts. A throttled rail does not make an account busy: its calls are due after the throttle. */
 export const standings = (accounts: ReadonlyArray<string>) =>
   Effect.flatMap(
     SqlClient.SqlClient,

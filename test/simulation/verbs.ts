@@ -1,4 +1,4 @@
-/** What a merchant asks the service for, as its endpoints do it: begun in one transaction, the rest goes on by itself. */
+/** A merchant's requests to the service, as its endpoints do: each starts in one transaction. */
 import { Effect, type Exit, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Problem } from "../../src/base/problem.ts"
@@ -26,14 +26,14 @@ import { retryingDeadlocks } from "../../src/postgres/deadlock.ts"
 import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import type { Services } from "./service.ts"
 
-/** Returns the code of the refusal; undefined: it was done. */
+/** Returns the code of the refusal. undefined: it was done. */
 export type Request = Effect.Effect<string | undefined, SqlError.SqlError, Services>
 
-interface Begun {
+interface StartedRequest {
   readonly after?: Effect.Effect<unknown, SqlError.SqlError, Services>
 }
 
-const asked = (begin: Effect.Effect<Begun, Problem | SqlError.SqlError, Services>): Request =>
+const asked = (begin: Effect.Effect<StartedRequest, Problem | SqlError.SqlError, Services>): Request =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const { after } = yield* retryingDeadlocks(sql.withTransaction(begin))
@@ -41,12 +41,12 @@ const asked = (begin: Effect.Effect<Begun, Problem | SqlError.SqlError, Services
     return undefined
   }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code)))
 
-/** How often it is looked whether a payment on a page has begun. */
+/** The number of checks that a payment on a page has started. */
 const LOOK_EVERY_MS = 10
 
 const URLS = { success_url: "https://shop.example/welcome", cancel_url: "https://shop.example/plans" }
 
-/** Nothing but the payment method that the buyer gives on the rail's own page. */
+/** Only the payment method that the buyer enters on the rail's own page. */
 const SUBMITTED: Submission = {
   details: null,
   methodId: null,
@@ -58,20 +58,20 @@ const SUBMITTED: Submission = {
   seenKobo: null,
 }
 
-/** A session that a buyer submits at once. The buyer is not waited for any longer than until the payment has begun. */
+/** A session that a buyer submits immediately. Waits for the buyer only until the payment has started. */
 const checkOut = (tenant: Tenant, input: CheckoutCreate, rail: OutsideRail): Request =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const session = yield* sql.withTransaction(createSession(tenant, input))
-    const begun = Effect.repeat(sql`SELECT 1 FROM charge WHERE page_id = ${session.id}`, {
+    const hasStarted = Effect.repeat(sql`SELECT 1 FROM charge WHERE page_id = ${session.id}`, {
       until: (found) => found.length > 0,
       schedule: Schedule.spaced(LOOK_EVERY_MS),
     })
-    yield* Effect.raceFirst(submitCheckout(session, SUBMITTED, rail), begun)
+    yield* Effect.raceFirst(submitCheckout(session, SUBMITTED, rail), hasStarted)
     return undefined
   }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code)))
 
-/** What the only one of several requests comes to. */
+/** The result of a batch of one request. */
 const only = <A, E, E2, R>(all: Effect.Effect<ReadonlyArray<Exit.Exit<A, E>>, E2, R>) =>
   Effect.flatMap(all, ([one]) => one!)
 

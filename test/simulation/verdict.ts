@@ -1,7 +1,4 @@
-/**
- * What must hold in the end, whatever happened: the rails' books and ours say the same, and what cannot be right is listed,
- * exactly.
- */
+/** Checks the end state after any history: the rails' books and ours agree, and each mismatch is listed exactly. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { replayables } from "../../src/app/lifecycles.ts"
@@ -46,7 +43,7 @@ interface Announced {
   readonly type: string
 }
 
-/** What the database says of everybody. */
+/** The data of all accounts in the database. */
 interface OurBooks {
   readonly charges: ReadonlyArray<Charge>
   readonly exceptions: ReadonlyArray<Exception>
@@ -79,18 +76,18 @@ const isPaid = (transaction: Transaction | undefined, amountKobo: number): trans
 const isNeverRight = (transaction: Transaction | undefined, amountKobo: number): boolean =>
   transaction?.status === "succeeded" && !isPaid(transaction, amountKobo)
 
-/** The exception that an answer is, if it is one. */
-const exceptionOf = (told: Told, amountKobo: number): string | undefined => {
-  if (told.isMisnamed) return "reference_differs"
-  if (told.currency !== "NGN") return "currency_differs"
-  if (told.status !== "succeeded") return told.amountKobo === amountKobo ? undefined : "amount_differs"
-  if (told.amountKobo < amountKobo) return "amount_differs"
-  return told.amountKobo > amountKobo ? "amount_exceeds" : undefined
+/** The exception for an answer, if there is one. */
+const exceptionOf = (report: Told, amountKobo: number): string | undefined => {
+  if (report.isMisnamed) return "reference_differs"
+  if (report.currency !== "NGN") return "currency_differs"
+  if (report.status !== "succeeded") return report.amountKobo === amountKobo ? undefined : "amount_differs"
+  if (report.amountKobo < amountKobo) return "amount_differs"
+  return report.amountKobo > amountKobo ? "amount_exceeds" : undefined
 }
 
-/** Whether an answer was certainly read: nothing was left to do later in the same process. */
-const isCertain = ({ marks, heard }: Account, index: number): boolean =>
-  marks.some((mark) => mark.generation === heard[index]!.generation && mark.heard > index)
+/** True if an answer was certainly read: it left no later work in the same process. */
+const isCertain = ({ marks, railCalls: calls }: Account, index: number): boolean =>
+  marks.some((mark) => mark.generation === calls[index]!.generation && mark.callCount > index)
 
 /** Decision P9. */
 const ASKS_BEFORE_SENT_AGAIN = 3
@@ -139,20 +136,20 @@ class Verdict {
       )
     if (status === "succeeded")
       this.#expect(isPaid(transaction, amount_kobo), () => `${id} succeeded, the rail says ${transaction?.status}`)
-    const told = this.#events.filter(({ object_id }) => object_id === id).map(({ type }) => type)
+    const types = this.#events.filter(({ object_id }) => object_id === id).map(({ type }) => type)
     const expected = status === "pending" || charge.purpose === "verification" ? "" : `charge.${status}`
-    this.#expect(told.join() === expected, () => `${id} is ${status}, its events are ${told.join()}`)
+    this.#expect(types.join() === expected, () => `${id} is ${status}, its events are ${types.join()}`)
   }
 
-  /** A charge is sent once; twice only if its process died with the first call and the rail was asked often enough after it. */
+  /** A charge is sent once, or twice if its process died with the first call and the rail was asked often enough. */
   #judgeSends = ({ id }: Charge): void => {
-    const { heard } = this.#account
-    const [first, second, ...more] = heard.flatMap(({ kind, reference }, index) =>
+    const { railCalls } = this.#account
+    const [first, second, ...more] = railCalls.flatMap(({ kind, reference }, index) =>
       reference === id && (kind === "charge" || kind === "open") ? [index] : [],
     )
     if (first === undefined || second === undefined) return
-    const asks = heard.slice(first, second).filter(({ kind, reference }) => kind === "verify" && reference === id)
-    const isLost = heard[first]!.generation < heard[second]!.generation && !isCertain(this.#account, first)
+    const asks = railCalls.slice(first, second).filter(({ kind, reference }) => kind === "verify" && reference === id)
+    const isLost = railCalls[first]!.generation < railCalls[second]!.generation && !isCertain(this.#account, first)
     this.#expect(
       isLost && asks.length >= ASKS_BEFORE_SENT_AGAIN && more.length === 0,
       () =>
@@ -163,13 +160,13 @@ class Verdict {
   #judgeExceptions = (charge: Charge): void => {
     const { id, status, amount_kobo } = charge
     const listed = this.#exceptions.filter((one) => one.charge === id)
-    const { heard } = this.#account
-    // From then on it is the refund that is asked about.
-    const refunded = heard.findIndex(({ reference, kind }) => reference === id && kind === "refund")
-    const planted = heard.flatMap(({ reference, told }: Heard, index) => {
-      const isAbout = reference === id && told !== undefined && (refunded === -1 || index < refunded)
-      const kind = isAbout ? exceptionOf(told, amount_kobo) : undefined
-      return kind === undefined ? [] : [{ kind, kobo: told!.amountKobo, certain: isCertain(this.#account, index) }]
+    const { railCalls } = this.#account
+    // From then on the refund is verified.
+    const refunded = railCalls.findIndex(({ reference, kind }) => reference === id && kind === "refund")
+    const planted = railCalls.flatMap(({ reference, report }: Heard, index) => {
+      const isAbout = reference === id && report !== undefined && (refunded === -1 || index < refunded)
+      const kind = isAbout ? exceptionOf(report, amount_kobo) : undefined
+      return kind === undefined ? [] : [{ kind, kobo: report!.amountKobo, certain: isCertain(this.#account, index) }]
     })
     const isContradicted = status === "failed" && isPaid(this.#atRail(charge), amount_kobo)
     for (const { kind, rail_amount_kobo } of listed) {
@@ -178,7 +175,7 @@ class Verdict {
         continue
       }
       const same = planted.some((one) => one.kind === kind && one.kobo === rail_amount_kobo)
-      this.#expect(same, () => `${id} is listed as ${kind} over ${rail_amount_kobo} kobo, which nobody said`)
+      this.#expect(same, () => `${id} is listed as ${kind} over ${rail_amount_kobo} kobo, which no rail reported`)
     }
     const isListed = (kind: string) => listed.some((one) => one.kind === kind)
     for (const { kind, certain } of planted)
@@ -189,7 +186,7 @@ class Verdict {
     )
   }
 
-  /** Of the attempts at one bill, or at one one-off charge, one is paid at most. */
+  /** At most one attempt at a bill, or at a one-off charge, is paid. */
   #judgeBills = (): void => {
     const byId = new Map(this.#charges.map((charge) => [charge.id, charge]))
     const rootOf = (charge: Charge): string => {
@@ -198,8 +195,8 @@ class Verdict {
     }
     const billOf = (charge: Charge) =>
       charge.subscription_id === null ? rootOf(charge) : `${charge.subscription_id} ${charge.bill_no}`
-    for (const [bill, its] of Map.groupBy(this.#charges, billOf)) {
-      const paid = its.filter(({ status }) => status === "succeeded")
+    for (const [bill, attempts] of Map.groupBy(this.#charges, billOf)) {
+      const paid = attempts.filter(({ status }) => status === "succeeded")
       this.#expect(paid.length <= 1, () => `bill ${bill} is paid by ${paid.map(({ id }) => id).join()}`)
     }
   }
@@ -239,10 +236,10 @@ class Verdict {
   }
 }
 
-/** What only an operator has to do something about: planted. */
+/** Work that only an operator can do: planted by the test. */
 const EXPECTED_COMPLAINT = "a rail refuses an account's calls"
 
-/** What is wrong, by account; of all together under "". */
+/** The errors, by account. Errors of all accounts together are under "". */
 export const judge = async (
   world: World,
   accounts: ReadonlyArray<Account>,
@@ -281,7 +278,7 @@ export interface Found {
   readonly exceptions: Readonly<Record<string, number>>
 }
 
-/** What there was, for the summary. */
+/** The counters, for the summary. */
 export const countAll = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [counts] = yield* sql<{ charges: number; refunds: number }>`

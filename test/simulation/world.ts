@@ -1,6 +1,6 @@
 /**
- * Accounts that live at the same time on one database, with one process of ours after another: each is killed as planned, and
- * the next one starts at once.
+ * Runs accounts in parallel on one database, with one of our processes after another: each is killed by the plan, and
+ * the next one starts immediately.
  */
 import { type Effect, Layer, ManagedRuntime, type Redacted } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
@@ -17,13 +17,13 @@ import { type Complaint, type LOST, type Service, type Services, startService } 
 import { type Standing, standings } from "./time.ts"
 
 const LOOK_EVERY_MS = 10
-/** By then nothing is under way any more, on a machine that has much else to do. */
+/** By then no work is in progress, on a busy machine. */
 const REST_LIMIT_MS = 60_000
 const CONNECTIONS = 6
 
 interface Waiting {
   readonly account: Account
-  /** How much time is to pass at least once it rests; null: none. */
+  /** The minimum time to pass when it rests. null: none. */
   readonly passesMs: number | null
   readonly until: number
   readonly resolve: (passedMs: number | null) => void
@@ -51,7 +51,7 @@ export class World {
     this.#url = url
     this.#kills = [...kills]
     this.#operator = ManagedRuntime.make(
-      // What the operator does goes straight to the database.
+      // The operator's work goes directly to the database.
       Layer.merge(poolLayer(url, CONNECTIONS, { enable_seqscan: "on", enable_hashjoin: "on" }), Vault.layer(KEYS)),
     )
     this.#start()
@@ -59,7 +59,7 @@ export class World {
 
   elapsed = (): string => `${((performance.now() - this.#began) / 1000).toFixed(3)}s #${this.rails.generation}`
 
-  /** Runs what is none of our process's business: it is never killed. */
+  /** Runs work outside our process: it is never killed. */
   operate = <A, E>(program: Effect.Effect<A, E, SqlClient.SqlClient | Vault>): Promise<A> =>
     this.#operator.runPromise(program)
 
@@ -89,13 +89,13 @@ export class World {
     this.#service.catch(this.fail)
   }
 
-  /** Ends the world: something is wrong with it. */
+  /** Ends the world after an error. */
   fail = (error: unknown): void => {
     this.#failure ??= error
     for (const { reject } of this.#waiting.splice(0)) reject(error as Error)
   }
 
-  /** What the process that is there makes of a request. */
+  /** The current process's result of a request. */
   ask = async <A>(request: Effect.Effect<A, SqlError.SqlError, Services>): Promise<A | typeof LOST> =>
     (await this.#service).run(request)
 
@@ -108,28 +108,28 @@ export class World {
       this.#waiting.push({ account, passesMs, until: Date.now() + REST_LIMIT_MS, resolve, reject })
     })
 
-  /** Waits until nothing of an account is under way or due. */
+  /** Waits until no work of an account is in progress or due. */
   rest = async (account: Account): Promise<void> => void (await this.#wait(account, null))
 
-  /** Waits for that, and lets time pass until something is due, and so much of it at least; null: nothing ever is due. */
+  /** Waits for that, and lets at least this time pass until something is due. null: nothing is ever due. */
   pass = (account: Account, atLeastMs = 0): Promise<number | null> => this.#wait(account, atLeastMs)
 
   #look = async (): Promise<void> => {
     const waiting = this.#waiting
     if (waiting.length === 0) return
     const { generation } = this.rails
-    const heard = new Map(waiting.map(({ account }) => [account.id, account.heard.length]))
-    // Whoever has something under way before the look may begin something after it.
+    const callCounts = new Map(waiting.map(({ account }) => [account.id, account.railCalls.length]))
+    // Work in progress before the check may start work after it.
     const idle = new Set(waiting.filter(({ account }) => account.underWay === 0).map(({ account }) => account.id))
     const found = await this.operate(standings(waiting.map(({ account }) => account.id)))
-    const byAccount = new Map(found.map((standing) => [standing.id, standing]))
+    const byAccount = new Map(found.map((current) => [current.id, current]))
     if (found.some(({ is_due }) => is_due)) void this.#sweep()
     const rests = ({ account }: Waiting) => idle.has(account.id) && !byAccount.get(account.id)!.is_busy
     const resting = waiting.filter(rests)
     this.#waiting = this.#waiting.filter((one) => !resting.includes(one))
-    // Of a process that died meanwhile nothing is certain.
+    // A process that died meanwhile makes nothing certain.
     if (generation === this.rails.generation)
-      for (const { account } of resting) account.marks.push({ generation, heard: heard.get(account.id)! })
+      for (const { account } of resting) account.marks.push({ generation, callCount: callCounts.get(account.id)! })
     await this.#letPass(resting, byAccount)
     const late = this.#waiting.find(({ until }) => until < Date.now())
     if (late !== undefined)
@@ -140,10 +140,10 @@ export class World {
       )
   }
 
-  #letPass = async (resting: ReadonlyArray<Waiting>, standing: ReadonlyMap<string, Standing>): Promise<void> => {
+  #letPass = async (resting: ReadonlyArray<Waiting>, states: ReadonlyMap<string, Standing>): Promise<void> => {
     const passing = resting.flatMap((one) => {
       const { id } = one.account
-      const next = standing.get(id)!.next_ms
+      const next = states.get(id)!.next_ms
       return one.passesMs === null || next === null ? [] : [{ account: id, ms: Math.max(next, one.passesMs) + 1 }]
     })
     await this.operate(letPass(passing))
@@ -163,7 +163,7 @@ export class World {
     }
   }
 
-  /** Until all of them have lived, so many at once. */
+  /** Until all of them have run, this many in parallel. */
   run = async (lives: ReadonlyArray<() => Promise<void>>, atOnce: number): Promise<void> => {
     let living = true
     const next = lives[Symbol.iterator]()
@@ -194,7 +194,7 @@ export class World {
   }
 }
 
-/** An error with what it comes of. */
+/** An error with its cause. */
 export const inWords = (error: unknown): string =>
   error instanceof Error
     ? `${error.stack ?? error.message}${error.cause === undefined ? "" : `\n  because of ${inWords(error.cause)}`}`

@@ -1,7 +1,7 @@
-/** The API as a merchant's engineer sees it: HTTP with a key. */
+/** Calls the API as a merchant's engineer does: HTTP with a key. */
 import { Agent, type Dispatcher, request as http } from "undici"
 
-/** `fetch` costs several times as much. */
+/** `fetch` is several times slower. */
 const dispatcher = new Agent()
 
 export interface Answer {

@@ -1,4 +1,4 @@
-/** Entries of the books, as tests post them. */
+/** Entries of the books that tests post. */
 
 import { dayOf } from "../../src/base/time.ts"
 import type { NewEntry } from "../../src/ledger/ledger.ts"

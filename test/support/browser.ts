@@ -1,4 +1,4 @@
-/** Buyers: browsers that open the hosted pages, and note whatever a page does that none may do. */
+/** Opens the hosted pages in browsers, as buyers, and records page errors. */
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import {
@@ -11,10 +11,10 @@ import {
 } from "playwright-core"
 import { afterEach, expect, inject } from "vitest"
 
-/** For machines that have much else to do: nothing that is waited for takes more than seconds by itself. */
+/** For slow machines: otherwise no wait takes more than seconds. */
 const LIMIT_MS = 300_000
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
-/** A telephone's; 200 % of half of a small laptop's; and that. */
+/** A phone; 200 % zoom on half of a small laptop; and that laptop. */
 const WIDTHS = [320, 640, 1280]
 const HEIGHT = 800
 const MAX_BYTES = 30_000
@@ -29,7 +29,7 @@ const browser = (): Promise<Browser> => {
 export interface Buyer {
   readonly context: BrowserContext
   readonly page: Page
-  /** Everything that was asked for, as `GET path`, without the merchant's pages. */
+  /** Every request, as `GET path`, without the merchant's pages. */
   readonly asked: ReadonlyArray<string>
 }
 
@@ -41,7 +41,7 @@ const HEADERS: Readonly<Record<string, RegExp>> = {
   "x-content-type-options": /^nosniff$/,
 }
 
-/** What is wrong with the headers and the size of a page of ours. */
+/** The errors in the headers and the size of a page of ours. */
 const faultsOf = (response: Response): ReadonlyArray<string> => {
   const headers = response.headers()
   const about = `${response.status()} ${response.url()}`
@@ -52,7 +52,7 @@ const faultsOf = (response: Response): ReadonlyArray<string> => {
   return bytes <= MAX_BYTES ? wrong : [...wrong, `${about} has ${bytes} bytes`]
 }
 
-/** The console says of a page that it was not answered 200: so it is meant. */
+/** The console reports every status but 200. These are intended. */
 const isOfStatus = (text: string): boolean =>
   /^Failed to load resource: the server responded with a status of 4/.test(text)
 
@@ -69,7 +69,7 @@ const watch = (context: BrowserContext, ours: string, shops: ReadonlyArray<strin
       asked.push(`${request.method()} ${pathname}`)
       const looksAtPayment = pathname.endsWith("/return") && request.resourceType() === "fetch"
       if (!request.isNavigationRequest() && !looksAtPayment) faults.push(`A page asks for ${request.url()}`)
-    } else if (protocol !== "data:" && !shops.includes(origin)) faults.push(`Somebody else is asked: ${request.url()}`)
+    } else if (protocol !== "data:" && !shops.includes(origin)) faults.push(`Request to another host: ${request.url()}`)
   })
   context.on("response", (response) => {
     if (new URL(response.url()).origin === ours && response.request().isNavigationRequest())
@@ -79,8 +79,8 @@ const watch = (context: BrowserContext, ours: string, shops: ReadonlyArray<strin
 }
 
 /**
- * Call at the top of a test file. Each buyer is a browser with nothing in it. After each test none of its pages may have
- * logged an error, broken its policy or asked anybody else, and all must have had their headers.
+ * Call at the top of a test file. Each buyer is a new browser context. After each test no page may have logged an
+ * error, violated its policy or requested another host, and all pages must have had their headers.
  */
 export const useBuyers = (origin: () => string, ...shops: ReadonlyArray<() => string>) => {
   const contexts: Array<BrowserContext> = []
@@ -92,7 +92,7 @@ export const useBuyers = (origin: () => string, ...shops: ReadonlyArray<() => st
     expect(found.filter((fault) => !meant.some((one) => one.test(fault)))).toEqual([])
     for (const one of meant.splice(0)) expect(found).toContainEqual(expect.stringMatching(one))
   })
-  /** `expected`: faults that the test is about, which there have to be. */
+  /** `expected`: errors that the test causes, which must occur. */
   return async (options: BrowserContextOptions = {}, expected: ReadonlyArray<RegExp> = []): Promise<Buyer> => {
     meant.push(...expected)
     const context = await (await browser()).newContext({ viewport: { width: WIDTHS[2]!, height: HEIGHT }, ...options })
@@ -108,7 +108,7 @@ export const useBuyers = (origin: () => string, ...shops: ReadonlyArray<() => st
   }
 }
 
-/** Waits for the page that is called so. */
+/** Waits for the page with this title. */
 export const titled = (page: Page, name: string | RegExp): Promise<void> =>
   page.getByRole("heading", { level: 1, name, exact: true }).waitFor()
 
@@ -120,7 +120,7 @@ export const comesTrue = async (page: Page, expression: string): Promise<void> =
   await page.waitForFunction(expression)
 }
 
-/** Everything is looked at in light; what is dark differs in nothing but colours. */
+/** All checks are done in light mode. Dark mode differs in colours only. */
 const THEMES = { light: "", dark: "{ runOnly: ['color-contrast', 'link-in-text-block'] }" } as const
 
 const violations = (page: Page, theme: keyof typeof THEMES): Promise<ReadonlyArray<string>> =>
@@ -132,7 +132,7 @@ const violations = (page: Page, theme: keyof typeof THEMES): Promise<ReadonlyArr
 const PRINTED_CONTROLS =
   "[...document.querySelectorAll('button, .button, input:not([type=hidden]), select')].filter((one) => one.checkVisibility()).length"
 
-/** What every page holds in every state: read by everybody, at every width, in light and dark, and on paper. */
+/** Checks every page in every state: screen readers, each width, light and dark, and print. */
 export const inspect = async (page: Page): Promise<void> => {
   const faults: Array<string> = []
   const about = await page.title()

@@ -1,4 +1,4 @@
-/** Two cells on one machine. */
+/** Runs two cells on one machine. */
 import { Effect, Redacted } from "effect"
 import { afterAll, beforeAll, expect } from "vitest"
 import { Cell } from "../../src/base/cell.ts"
@@ -11,7 +11,7 @@ export const CELLS = ["00", "7Z"] as const
 export type Side = 0 | 1
 export const otherSide = (side: Side): Side => (side === 0 ? 1 : 0)
 
-/** Call at the top of a test file: servers of two cells, with these settings, of which the second has joined the first. */
+/** Call at the top of a test file: servers of two cells, with these settings. The second has joined the first. */
 export const useCells = (env: () => Promise<Readonly<Record<string, string>>> = async () => ({})) => {
   const databases = [useDatabase(), useDatabase()] as const
   const commandLines = [
@@ -19,7 +19,7 @@ export const useCells = (env: () => Promise<Readonly<Record<string, string>>> = 
     useCommandLine(databases[1], { CELL: CELLS[1] }),
   ] as const
   const servers: Array<Server> = []
-  /** Where they listen, whatever stands before them. */
+  /** Their own addresses, behind any proxy. */
   const origins: Array<string> = []
   const url = (side: Side): string => Redacted.value(databases[side].url())
   beforeAll(async () => {
@@ -42,7 +42,7 @@ export const useCells = (env: () => Promise<Readonly<Record<string, string>>> = 
       databases[side].run(() =>
         Effect.provideService(createAccount({ businessName, liveAccess: "approved" }), Cell, CELLS[side]),
       ),
-    /** Runs the mover from a cell to the other one; it dies at that step. */
+    /** Runs the mover from a cell to the other one. It dies at that step. */
     move: (account: string, from: Side, diesAt = ""): Promise<Finished> =>
       runToEnd("test/support/mover.ts", [], {
         SOURCE: url(from),

@@ -1,4 +1,4 @@
-/** A certificate for localhost and 127.0.0.1 that signs itself, and its key: of no use to anybody but tests. */
+/** A self-signed certificate for localhost and 127.0.0.1, and its key: for tests only. */
 export const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBmzCCAUGgAwIBAgIUTX9duUOQkrhFcJF2dGmmVWXzxsQwCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjAyNDQ0NVoYDzIxMjYxMDI5

@@ -1,4 +1,4 @@
-/** Buyers at hosted pages: what a browser or a program sends to them, and what they say. */
+/** Calls hosted pages as browsers or programs do, and reads them. */
 import { request as http } from "undici"
 import { expect } from "vitest"
 import type { Answer, Api } from "./api.ts"
@@ -16,7 +16,7 @@ export interface Shown {
   readonly text: string
 }
 
-/** A page as a browser asks for it; redirects are not followed. */
+/** A page as a browser requests it. Redirects are not followed. */
 const browse = async (
   method: "GET" | "HEAD" | "POST",
   url: string,
@@ -65,7 +65,7 @@ export const submitForm = (
 export const pay = (url: string, payment_method: string, fields: Fields = {}): Promise<Answer> =>
   submit(url, { payment_method, ...fields })
 
-/** What a program sees that comes back to the page. */
+/** The state that a program sees when it returns to the page. */
 export const comeBack = async (url: string): Promise<Answer> => {
   const shown = await browse("GET", `${url}/return`, undefined, { accept: "application/json" })
   return { status: shown.status, headers: shown.headers, body: JSON.parse(shown.text) }
@@ -81,7 +81,7 @@ export const hidden = ({ text }: Shown, name: string): string => {
   return found[1]!
 }
 
-/** A page without its style and its script: what depends on who sent what. */
+/** A page without its style and its script: the part that depends on the request. */
 export const markup = ({ text }: Shown): string => text.replaceAll(/<(style|script)[^>]*>.*?<\/\1>/gs, "")
 
 /** The title of a page, without the business. */
@@ -101,7 +101,7 @@ export interface Checkout {
   readonly subscription: string
 }
 
-/** A session of a customer on a clock that stands at `at`. */
+/** A session of a customer on a clock at `at`. */
 export const checkout = async (
   api: Api,
   {
@@ -128,7 +128,7 @@ export const linkOf = (api: Api, customer: string, template?: string): Promise<s
       ?.payment_link as string | undefined
   })
 
-/** Sends a reminder by hand, about a subscription or none; returns its payment link. */
+/** Sends a reminder manually, about a subscription or none. Returns its payment link. */
 export const nudge = async (api: Api, customer: string, subscription?: string): Promise<string> => {
   const about = subscription === undefined ? {} : { subscription }
   const { id } = data(await api.post("/nudges", { customer, template: "payment_failed", ...about }), 201)
@@ -138,7 +138,7 @@ export const nudge = async (api: Api, customer: string, subscription?: string): 
   })
 }
 
-/** A subscription whose second payment was declined at noon of 1 February 2025, with a link to pay it by. */
+/** A subscription whose second payment was declined at noon of 1 February 2025, with a link to pay it. */
 export const overdue = async (
   api: Api,
   code = "insufficient_funds",
@@ -156,9 +156,9 @@ export interface Money {
   readonly refundable: number
   readonly failed: number
   readonly pending: number
-  /** What the simulator says that it took, by its own books. */
+  /** The amount that the simulator took, by its own books. */
   readonly taken: number
-  /** How often a reference was sent, at most. */
+  /** The maximum number of times that a reference was sent. */
   readonly sent: number
   /** In the books, kobo. */
   readonly cash: number
@@ -166,7 +166,7 @@ export interface Money {
   readonly refunds: number
 }
 
-/** What was paid for subscriptions: by the charges, by the rail's own books, and by the ledger. */
+/** The payments for subscriptions: by the charges, by the rail's own books, and by the ledger. */
 export const moneyOf = async (database: TestDatabase, subscriptions: ReadonlyArray<string>): Promise<Money> => {
   const [row] = await database.run(
     (sql) => sql<Money>`
@@ -187,7 +187,7 @@ export const moneyOf = async (database: TestDatabase, subscriptions: ReadonlyArr
   return row!
 }
 
-/** What the answers of a race were: how often each status and code came. Nobody is told of a fault of the service. */
+/** The answers of a race: the number of each status and code. No answer may be a server error. */
 export const tally = (answers: ReadonlyArray<Answer>): Readonly<Record<string, number>> => {
   const counts: Record<string, number> = {}
   for (const { status, body } of answers) {

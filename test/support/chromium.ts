@@ -1,10 +1,10 @@
-/** One Chromium for the whole run; each test has a context of its own in it (browser.ts). */
+/** Starts one Chromium for the whole run. Each test has its own context in it (browser.ts). */
 import type { TestProject } from "vitest/node"
 import { serveBrowser } from "../../scripts/browser.ts"
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Where workers connect to it. */
+    /** The address for workers. */
     chromium: string
   }
 }

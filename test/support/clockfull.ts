@@ -1,16 +1,16 @@
-/** A test clock with much on it, as it would stand after a long life: rows, not stories, since there are many. */
+/** Fills a test clock with much data, as after a long life: directly as rows, since there are many. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 export interface Full {
   readonly customers: number
-  /** Of each customer's subscription. */
+  /** For each customer's subscription. */
   readonly journal: number
-  /** Of each customer. */
+  /** For each customer. */
   readonly events: number
 }
 
-/** Every table in which a clock has rows, and how these are found by its ID (`$1`). */
+/** Every table with a clock's rows, and the condition that finds them by the clock's ID (`$1`). */
 const ROWS: Readonly<Record<string, string>> = {
   test_clock: "id = $1",
   customer: "test_clock_id = $1",
@@ -23,11 +23,11 @@ const ROWS: Readonly<Record<string, string>> = {
   timer: "test_clock_id = $1",
   event: "test_clock_id = $1",
   simulator_attempt: "test_clock_id = $1",
-  // IDs of what is on a clock end with it (below).
+  // IDs of a clock's objects end with its ID (below).
   lifecycle_journal: "right(actor_id, length($1) - 6) = substr($1, 7)",
 }
 
-/** How many rows a clock has left, by table. */
+/** The number of rows that a clock has left, by table. */
 export const rowsLeft = Effect.fnUntraced(function* (clock: string) {
   const sql = yield* SqlClient.SqlClient
   const counts = Object.entries(ROWS).map(
@@ -37,7 +37,7 @@ export const rowsLeft = Effect.fnUntraced(function* (clock: string) {
   return Object.fromEntries(rows.map(({ name, n }) => [name, n]))
 })
 
-/** Makes a clock of an account that stands in 2025, with a plan of its own; returns its ID. */
+/** Creates a clock of an account in 2025, with a plan of its own. Returns its ID. */
 export const fullClock = Effect.fnUntraced(function* (
   account: string,
   tag: string,

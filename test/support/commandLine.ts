@@ -1,4 +1,4 @@
-/** The operator's command line for many commands one after the other. */
+/** Runs the operator's command line for many commands in sequence. */
 import { fork } from "node:child_process"
 import { Redacted } from "effect"
 import { afterAll } from "vitest"
@@ -25,7 +25,7 @@ export const useCommandLine = (database: TestDatabase, env: Readonly<Record<stri
   const run = (args: ReadonlyArray<string>) =>
     new Promise<Finished>((resolve, reject) => {
       host ??= start()
-      const ended = () => reject(new Error(`It ended by itself: ${args.join(" ")}`))
+      const ended = () => reject(new Error(`It ended unexpectedly: ${args.join(" ")}`))
       host.once("exit", ended)
       host.once("message", (finished) => {
         host!.off("exit", ended)

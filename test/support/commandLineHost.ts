@@ -1,6 +1,6 @@
 /**
- * Runs the command line as often as its parent asks: what it imports takes ten times as long to load as any command takes
- * to run. Real processes of it: test/faults/cli.test.ts.
+ * Runs the command line each time its parent asks: its imports take ten times as long to load as a command takes to
+ * run. Real processes of it: test/faults/cli.test.ts.
  */
 import { Effect, Runtime } from "effect"
 import { commandLine } from "../../src/cli/commandLine.ts"

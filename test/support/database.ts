@@ -1,4 +1,4 @@
-/** Databases of the tests' own, copied from the migrated template. */
+/** Creates databases for tests, copied from the migrated template. */
 
 import { randomBytes } from "node:crypto"
 import { Effect, ManagedRuntime, Redacted } from "effect"
@@ -10,7 +10,7 @@ import { TEMPLATE } from "./postgres.ts"
 
 export type Sql = SqlClient.SqlClient
 
-/** Enough for a transaction that holds one while others look on. */
+/** Enough for a transaction that uses one while others read. */
 const CONNECTIONS = 4
 
 const statement = (text: string): Promise<unknown> =>
@@ -22,7 +22,7 @@ const statement = (text: string): Promise<unknown> =>
 
 export interface TestDatabase {
   readonly url: () => Redacted.Redacted<string>
-  /** Runs a program on a small pool, which is kept: a connection costs more than most statements. */
+  /** Runs a program on a small pool that is reused: a connection is slower than most statements. */
   readonly run: <A, E>(program: (sql: Sql) => Effect.Effect<A, E, SqlClient.SqlClient>) => Promise<A>
   /** Writes in one transaction. */
   readonly write: <A>(writes: (unit: UnitOfWork) => A) => Promise<A>
@@ -30,7 +30,7 @@ export interface TestDatabase {
 
 export interface OwnDatabase extends TestDatabase {
   readonly create: () => Promise<unknown>
-  /** Another database that is what this one is now; nothing else may be connected to it. */
+  /** Copies this database to another one. It must have no other connections. */
   readonly copy: () => Promise<OwnDatabase>
   readonly drop: () => Promise<unknown>
 }
@@ -65,7 +65,7 @@ export const createDatabase = (template = TEMPLATE): OwnDatabase => {
   }
 }
 
-/** Call at the top of a test file, or of a `describe`: a database of its own, dropped afterwards. */
+/** Call at the top of a test file, or of a `describe`: creates a database, dropped afterwards. */
 export const useDatabase = (template?: string): TestDatabase => {
   const database = createDatabase(template)
   beforeAll(database.create)

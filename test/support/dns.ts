@@ -1,4 +1,4 @@
-/** A name server of a test's own: answers A and AAAA questions from a table, as it stands when it is asked. */
+/** A test's name server: answers A and AAAA questions from a table, with its current content. */
 import { createSocket } from "node:dgram"
 import type { AddressInfo } from "node:net"
 import { afterAll, beforeAll } from "vitest"
@@ -60,7 +60,7 @@ export const useNameServer = () => {
   afterAll(() => void socket.close())
   return {
     address: () => `127.0.0.1:${(socket.address() as AddressInfo).port}`,
-    /** What a name stands for; a function is told how many questions about the name there have been. */
+    /** The addresses of a name. A function gets the number of questions about the name so far. */
     set: (name: string, addresses: ReadonlyArray<string> | ((asked: number) => ReadonlyArray<string>)) =>
       void table.set(name, typeof addresses === "function" ? addresses : () => addresses),
   }

@@ -1,8 +1,8 @@
-/** A whole database, as whoever gets hold of a dump reads it. */
+/** Reads a whole database, as a reader of a stolen dump would. */
 import { Effect } from "effect"
 import type { TestDatabase } from "./database.ts"
 
-/** Every row of every table, as `pg_dump` would have it; bytes are in hexadecimal. */
+/** Every row of every table, as `pg_dump` would have it. Bytes are in hexadecimal. */
 export const dump = (database: TestDatabase) =>
   database.run((sql) =>
     Effect.gen(function* () {
@@ -15,7 +15,7 @@ export const dump = (database: TestDatabase) =>
     }),
   )
 
-/** The ways in which bytes or a text may be written. */
+/** The possible encodings of bytes or a text. */
 export const spellings = (secret: string | Uint8Array): ReadonlyArray<string> => {
   const bytes = Buffer.from(secret as string)
   const written = [bytes.toString("hex"), bytes.toString("base64"), bytes.toString("base64url")]

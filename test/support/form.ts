@@ -1,7 +1,7 @@
-/** What buyers do with the form of a hosted page. */
+/** Fills in the form of a hosted page, as buyers do. */
 import type { Page } from "playwright-core"
 
-/** The sandbox's cards, as their buttons call them. */
+/** The sandbox's cards, by the labels of their buttons. */
 export const PAYS = "4242 4242 4242 4242"
 export const DECLINED = "insufficient funds"
 export const ASKS_CODE = "asks for a code"
@@ -22,13 +22,13 @@ export const typeCard = async (page: Page, number: string): Promise<void> => {
   await page.getByLabel("CVC").pressSequentially("123")
 }
 
-/** Fills the card in where no script shapes it. */
+/** Fills the card in if no script formats it. */
 export const fillCard = async (page: Page, number: string): Promise<void> => {
   await page.getByLabel("Card number").fill(number)
   await page.getByLabel("Expiry").fill("12/34")
   await page.getByLabel("CVC").fill("123")
 }
 
-/** Presses the button that the page is for; what comes of it is to be waited for. */
+/** Presses the page's main button. The caller waits for the result. */
 export const pay = (page: Page, name = "Pay ₦5,000.00"): Promise<void> =>
   page.getByRole("button", { name }).click({ noWaitAfter: true })

@@ -1,13 +1,13 @@
-/** Holding what others want, so that they stand still in the middle of what they do. */
+/** Locks rows or tables that other transactions need, so that these stop in the middle of their work. */
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Sql, TestDatabase } from "./database.ts"
 import { eventually } from "./story.ts"
 
-/** Holds what `lock` locks until `release`, so that whoever wants it stands still in the middle of what it does. */
-export const hold = async (held: TestDatabase, lock: (sql: Sql) => Effect.Effect<unknown, SqlError.SqlError>) => {
+/** Keeps `lock`'s locks until `release`, so that other transactions stop when they need them. */
+export const hold = async (database: TestDatabase, lock: (sql: Sql) => Effect.Effect<unknown, SqlError.SqlError>) => {
   const [reached, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const holding = held.run((sql) =>
+  const holding = database.run((sql) =>
     sql.withTransaction(
       Effect.gen(function* () {
         yield* lock(sql)
@@ -20,16 +20,16 @@ export const hold = async (held: TestDatabase, lock: (sql: Sql) => Effect.Effect
   const waiting = (sql: Sql) => sql<{ pid: number; since: string }>`
     SELECT pid, xact_start::text AS since FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
   return {
-    /** So many wait for a lock; returns who. */
-    stands: (count = 1) =>
+    /** Waits until this many transactions wait for a lock. Returns their pids. */
+    waiters: (count = 1) =>
       eventually(async () => {
-        const all = await held.run(waiting)
+        const all = await database.run(waiting)
         return all.length >= count ? all : undefined
       }),
-    /** Of those that waited, so many are left: the transactions of the others are over. */
-    left: (waited: ReadonlyArray<{ readonly pid: number; readonly since: string }>, count: number) =>
+    /** Waits until this many of them are left: the transactions of the others have ended. */
+    waitUntilLeft: (waited: ReadonlyArray<{ readonly pid: number; readonly since: string }>, count: number) =>
       eventually(async () => {
-        const left = await held.run(
+        const left = await database.run(
           (sql) => sql`
             SELECT 1 FROM pg_stat_activity JOIN unnest(${waited.map(({ pid }) => pid)}::integer[], ${waited.map(({ since }) => since)}::text[]) AS w (pid, since)
             ON pg_stat_activity.pid = w.pid AND xact_start = w.since::timestamptz`,
@@ -40,9 +40,9 @@ export const hold = async (held: TestDatabase, lock: (sql: Sql) => Effect.Effect
       release.resolve()
       await holding
     },
-    /** Those who wait for it are gone with their machine. */
+    /** The clients that wait for it have died with their machine. */
     end: async () => {
-      await held.run((sql) =>
+      await database.run((sql) =>
         Effect.flatMap(waiting(sql), (all) =>
           Effect.forEach(all, ({ pid }) => sql`SELECT pg_terminate_backend(${pid})`),
         ),
@@ -53,6 +53,6 @@ export const hold = async (held: TestDatabase, lock: (sql: Sql) => Effect.Effect
   }
 }
 
-/** Holds a table: nobody writes to it. */
-export const holdTable = (held: TestDatabase, table: string) =>
-  hold(held, (sql) => sql.unsafe(`LOCK TABLE ${table} IN EXCLUSIVE MODE`))
+/** Locks a table against writes. */
+export const holdTable = (database: TestDatabase, table: string) =>
+  hold(database, (sql) => sql.unsafe(`LOCK TABLE ${table} IN EXCLUSIVE MODE`))

@@ -1,11 +1,11 @@
-/** What the hosted pages are opened for: sessions and payment links, and what the merchant sees of them afterwards. */
+/** Creates sessions and payment links for the hosted pages, and reads the merchant's data afterwards. */
 import type { Api } from "./api.ts"
 import type { TestDatabase } from "./database.ts"
 import { holdTable } from "./hold.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually, subscribe } from "./story.ts"
 
 export const PRICE = 500_000
-/** Of customers on a clock. */
+/** For customers on a clock. */
 const START = "2027-03-01T09:00:00Z"
 
 export interface Hosted {
@@ -13,20 +13,20 @@ export interface Hosted {
   readonly url: string
 }
 
-/** A session, of nobody's in particular unless it says whose. */
+/** Creates a session, without a customer by default. */
 export const openSession = async (api: Api, session: object, plan: object = {}): Promise<Hosted> => {
   const body = { mode: "subscription", plan: await createPlan(api, { ...plan }), ...session }
   return data(await api.post("/checkout-sessions", body), 201)
 }
 
-/** A session of a customer on a clock of its own. */
+/** A session of a customer with its own clock. */
 export const openOnClock = async (api: Api, session: object, plan: object = {}) => {
   const clock = await createClock(api, START)
   const customer = await createCustomer(api, { test_clock: clock })
   return { clock, customer, ...(await openSession(api, { customer, ...session }, plan)) }
 }
 
-/** Status of a session, of its subscription, and its charges: everything that was tried, oldest first. */
+/** The status of a session, of its subscription, and all its charges, oldest first. */
 export const seen = async (api: Api, id: string): Promise<ReadonlyArray<string>> => {
   const { status, subscription } = data(await api.get(`/checkout-sessions/${id}`))
   if (subscription === null) return [status]
@@ -47,7 +47,7 @@ export const linkAbout = async (api: Api, customer: string, subscription: string
   })
 }
 
-/** A subscription whose second payment was declined, and a link to pay it by. */
+/** A subscription whose second payment was declined, with a link to pay it. */
 export const overdue = async (api: Api, plan: object = {}) => {
   const story = await subscribe(api, START, "pm_test_success_then_insufficient_funds", plan)
   data(await api.patch(`/customers/${story.customer}`, { phone: "+2348031234567" }))
@@ -55,25 +55,25 @@ export const overdue = async (api: Api, plan: object = {}) => {
   return { ...story, url: await linkAbout(api, story.customer, story.id) }
 }
 
-/** Status of a subscription, and its charges, oldest first. */
+/** The status of a subscription, and its charges, oldest first. */
 export const seenOf = async (api: Api, subscription: string): Promise<ReadonlyArray<string>> => [
   data(await api.get(`/subscriptions/${subscription}`)).status,
   ...(await api.all(`/charges?subscription=${subscription}`)).toReversed().map(({ status }) => status),
 ]
 
 /**
- * Holds a table while `work` goes on: whoever writes to it stands still in the middle of what it does. `work` is given
- * how to wait until so many wait, for it or for who waits for it.
+ * Locks a table during `work`: transactions that write to it stop in the middle of their work. `work` gets a function
+ * that waits until this many wait, for it or for one that waits for it.
  */
 export const whileHeld = async (
   database: TestDatabase,
   table: string,
   work: (waited: (count: number) => Promise<unknown>) => Promise<void>,
 ): Promise<void> => {
-  const held = await holdTable(database, table)
+  const locked = await holdTable(database, table)
   try {
-    await work(held.stands)
+    await work(locked.waiters)
   } finally {
-    await held.release()
+    await locked.release()
   }
 }

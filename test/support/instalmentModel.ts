@@ -1,6 +1,6 @@
 /**
- * The machine of instalment plans as a model: what buyers, the merchant and the clock do, over the machine and its timers. No
- * database, no HTTP: walks are tried out here, and then taken over these.
+ * Models the machine of instalment plans: the moves of buyers, the merchant and the clock, over the machine and its
+ * timers. No database, no HTTP: walks are tried here, and then taken over HTTP.
  */
 import fc from "fast-check"
 import type { SnapshotFrom } from "xstate"
@@ -11,7 +11,7 @@ import { dueKobo, FREQUENCIES, payableKobo } from "../../machines/instalment_sch
 const DAY_MS = 86_400_000
 
 export type Move =
-  /** `share`: of what can be paid above what is due, which part. `meanwhile`: what happens before the rail has answered. */
+  /** `share`: the part of the amount payable above the amount due. `meanwhile`: the move before the rail's answer. */
   | {
       readonly type: "pay"
       readonly share: number
@@ -30,7 +30,7 @@ const INTERRUPTIONS: ReadonlyArray<Interruption | undefined> = [
   { type: "cancel" },
 ]
 
-/** Anything that anybody may do. */
+/** Any move of anyone. */
 export const moves: fc.Arbitrary<Move> = fc.oneof(
   {
     weight: 6,
@@ -66,7 +66,7 @@ export const inputs: fc.Arbitrary<InstalmentInput> = fc
     refundWindowDays: 7,
   }))
 
-/** Walks that lead everywhere, whatever else is tried. */
+/** Fixed walks to all important states, in addition to the random ones. */
 export const EXAMPLES: Array<[InstalmentInput, Array<Move>]> = (
   [
     [{ type: "pay", share: 1, declined: false }, { type: "ship" }, { type: "deliver" }],
@@ -80,7 +80,7 @@ export const EXAMPLES: Array<[InstalmentInput, Array<Move>]> = (
     [{ type: "pay", share: 0.9, declined: false, meanwhile: { type: "cancel" } }],
     [{ type: "pay", share: 0.9, declined: false, meanwhile: { type: "wait", days: 2 } }],
     [{ type: "wait", days: 0 }],
-    // The last instalment is missed while it is being paid: its fee alone is left.
+    // The last instalment is missed during its payment: only its fee is left.
     [
       { type: "pay", share: 0, declined: false },
       { type: "wait", days: 28 },
@@ -143,7 +143,7 @@ const wait = (from: World, until: number): World => {
   for (;;) {
     const [next] = [...world.timers.values()]
       .filter(({ dueAt }) => dueAt <= until)
-      // At one instant what is missed comes first, as the lifecycle ranks it.
+      // At one instant the missed instalment comes first, as the lifecycle ranks it.
       .sort((a, b) => a.dueAt - b.dueAt || a.name.localeCompare(b.name))
     if (next === undefined) return { ...world, now: until }
     const timers = new Map(world.timers)
@@ -152,7 +152,7 @@ const wait = (from: World, until: number): World => {
   }
 }
 
-/** What a payment comes to. */
+/** The result of a payment. */
 export const amountOf = ({ snapshot: { context } }: World, share: number): number => {
   const [least, most] = [dueKobo(context.mode, context), payableKobo(context)]
   return least + Math.floor(((most - least) / 100) * share) * 100
@@ -171,12 +171,12 @@ export const step = (world: World, move: Move): World => {
       const amountKobo = amountOf(world, move.share)
       const chargeId = `chg_${charges++}`
       const sent = apply(world, { type: "payment.begun", at: world.now, chargeId })
-      const begun = move.meanwhile === undefined ? sent : step(sent, move.meanwhile)
+      const started = move.meanwhile === undefined ? sent : step(sent, move.meanwhile)
       return apply(
-        begun,
+        started,
         move.declined
-          ? { type: "payment.failed", at: begun.now, chargeId }
-          : { type: "payment.succeeded", at: begun.now, chargeId, amountKobo },
+          ? { type: "payment.failed", at: started.now, chargeId }
+          : { type: "payment.succeeded", at: started.now, chargeId, amountKobo },
       )
     }
     case "extend":

@@ -1,4 +1,4 @@
-/** Buyers who pay for goods in instalments, and the shop that sells them. */
+/** Creates a shop and its buyers, who pay for goods in instalments. */
 import { beforeAll, expect } from "vitest"
 import { type Answer, type Api, createApi } from "./api.ts"
 import { submit } from "./checkout.ts"
@@ -7,7 +7,7 @@ import { data } from "./story.ts"
 
 const VISA = "pm_test_visa"
 
-/** Makes the account a shop, which instalment plans are for. Call at the top of a test file. */
+/** Makes the account a shop, which instalment plans need. Call at the top of a test file. */
 export const useShop = ({ api, server }: Pick<Instance, "api" | "server">) => {
   beforeAll(async () => {
     data(await api.patch("/providers/me/vertical", { vertical: "ecommerce" }))
@@ -18,7 +18,7 @@ export const useShop = ({ api, server }: Pick<Instance, "api" | "server">) => {
   return { buyers }
 }
 
-/** A product of three monthly instalments of ₦1,000, and of ₦1,001 the last; a fee of ₦100 for each that is missed. */
+/** A product of three monthly instalments of ₦1,000, and of ₦1,001 the last. A missed one has a fee of ₦100. */
 export const createProduct = async (api: Api, over: Readonly<Record<string, unknown>> = {}): Promise<string> =>
   data(
     await api.post("/provider-savings/products", {
@@ -51,7 +51,7 @@ export const beginPlan = async (
   return { id: made.publicId, token: made.accessToken, pageUrl: made.pageUrl, paymentUrl: made.paymentUrl }
 }
 
-/** Pays what is due, or more, as a program does. */
+/** Pays the amount due, or more, as a program does. */
 export const pay = (plan: Pick<Begun, "paymentUrl">, fields: Readonly<Record<string, unknown>> = {}) =>
   submit(`${plan.paymentUrl}`, { payment_method: VISA, ...fields })
 

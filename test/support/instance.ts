@@ -1,4 +1,4 @@
-/** A server with a database and an account: what most test files need. */
+/** Runs a server with a database and an account, which most test files need. */
 import { afterAll, beforeAll } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createAdministrator } from "../../src/security/key/apiKeys.ts"
@@ -21,7 +21,7 @@ export interface Instance {
   readonly accountId: () => string
   /** Another account's key of the sandbox. */
   readonly stranger: Api
-  /** One of the service's own people, in the sandbox. */
+  /** An administrator of the service, in the sandbox. */
   readonly administrator: Api
 }
 
@@ -36,7 +36,7 @@ const start = async (env: Readonly<Record<string, string>>): Promise<Running> =>
   return { database, server: await startServer(database.url(), env) }
 }
 
-/** One for each of the workers, which run their files one after the other. Ends with its worker. */
+/** One for each of the workers, which run their files in sequence. Ends with its worker. */
 let shared: Promise<Running> | undefined
 
 const startShared = async (): Promise<Running> => {
@@ -91,18 +91,18 @@ const instanceOf = (startOne: () => Promise<Running>): Instance => {
 }
 
 /**
- * Call at the top of a test file. The server and its database are shared with the worker's other files, the accounts are
- * the file's own: for files that neither stop the server nor look at (or break) what belongs to no account of theirs.
+ * Call at the top of a test file. The server and its database are shared with the worker's other files, the accounts
+ * are the file's own. For files that neither stop the server nor read (or break) data without an account.
  */
 export const useInstance = (): Instance => instanceOf(startShared)
 
 /**
- * Call at the top of a test file: a server and a database of its own. Settings that are known only once others have
- * started are asked for then.
+ * Call at the top of a test file: its own server and database. Settings that depend on other servers are read when
+ * those have started.
  */
 export const useOwnInstance = (env: () => Readonly<Record<string, string>> = () => ({})): Instance => {
   let own: Running | undefined
-  // Hooks that end run in the reverse order: this one after whatever the file adds.
+  // After hooks run in reverse order: this one runs after the file's own.
   afterAll(async () => {
     await own?.server.stop()
     await own?.database.drop()

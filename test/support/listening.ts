@@ -1,3 +1,3 @@
-/** The sessions by which processes hear what is notified (src/process/Listener.ts), as a condition on pg_stat_activity: by what they did last. */
+/** A condition on pg_stat_activity for listening sessions (src/process/Listener.ts): by their last statement. */
 export const LISTENING =
   "datname = current_database() AND (query LIKE 'LISTEN %' OR query = 'SELECT pg_notify($1, '''')')"

@@ -1,17 +1,17 @@
-/** A real SMTP server on this machine: keeps what it is sent, and refuses whom it is told to. */
+/** A real SMTP server on this machine: records mail, and refuses configured recipients. */
 import type { AddressInfo } from "node:net"
 import { SMTPServer } from "smtp-server"
 import { afterAll, beforeAll } from "vitest"
 
 export interface Mail {
   readonly to: string
-  /** Headers and body as they were sent, with the folding of long lines undone. */
+  /** Headers and body as they were sent, with folded long lines joined. */
   readonly text: string
 }
 
 const refusal = (code: number, message: string) => Object.assign(new Error(message), { responseCode: code })
 
-/** Call at the top of a test file. `bounce@…` is refused for good, `busy@…` the first time. */
+/** Call at the top of a test file. `bounce@…` is refused permanently, `busy@…` the first time. */
 export const useMailbox = () => {
   const mails: Array<Mail> = []
   const asked = new Set<string>()

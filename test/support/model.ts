@@ -1,6 +1,6 @@
 /**
- * The subscription machine as a model to walk through: what a merchant does (or the clock), over the machine, its timers
- * and a rail that behaves as the sandbox's test methods do. No database, no HTTP: the walks are then taken over these.
+ * Models the subscription machine for walks: the moves of a merchant or the clock, over the machine, its timers and a
+ * rail like the sandbox's test methods. No database, no HTTP: the walks are then taken over HTTP.
  */
 import { type AnyTransitionDefinition, type EventObject, initialTransition } from "xstate"
 import { creditedIn } from "../../machines/billing.ts"
@@ -17,7 +17,7 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 export const START = Date.UTC(2025, 0, 31)
 
-/** What the attempts with a method come to, and when that is known. */
+/** The results of attempts with a method, and their delay. */
 export const METHODS = {
   good: { id: "pm_test_success", succeeds: true, retryable: true, afterMs: 0 },
   declined: { id: "pm_test_insufficient_funds", succeeds: false, retryable: true, afterMs: 0 },
@@ -35,16 +35,16 @@ const policy = (over: Partial<DunningPolicy>): DunningPolicy => ({
   ...over,
 })
 
-/** Plans and subscriptions of every kind; together they open every way into and through the machine. */
+/** Plans and subscriptions of every kind. Together they reach every transition of the machine. */
 interface ScenarioSpec {
   readonly cycle: "daily" | "weekly" | "per_delivery"
   readonly trialDays: number
   readonly startsInDays: number
   readonly proRate: boolean
   readonly policy: DunningPolicy
-  /** What a reported unit costs. */
+  /** The price of a reported unit. */
   readonly unitKobo?: number
-  /** It is created with a checkout session, and starts once that is completed. */
+  /** It is created with a checkout session, and starts when that is completed. */
   readonly checkout?: boolean
 }
 
@@ -63,7 +63,7 @@ const SPECS = {
     trialDays: 0,
     startsInDays: 0,
     proRate: false,
-    // Its only retry falls on the very instant at which the unpaid clock runs out.
+    // Its only retry is due at exactly the instant of the unpaid deadline.
     policy: policy({ maxAttempts: 1, cancelAfterDays: 1 }),
   },
   restricting: {
@@ -100,7 +100,7 @@ const SPECS = {
 export type Scenario = keyof typeof SPECS
 export const SCENARIOS: Readonly<Record<Scenario, ScenarioSpec>> = SPECS
 
-/** What somebody does, or that time passes: to the next instant at which something is due, or to half an hour before. */
+/** A move of a merchant or buyer, or time that passes: to the next due instant, or to half an hour before. */
 export type Move =
   | { readonly type: "create"; readonly scenario: Scenario; readonly method: Method }
   | { readonly type: "clock" }
@@ -125,7 +125,7 @@ interface Timer {
 }
 
 export interface World {
-  /** What xstate/graph wants of a snapshot. */
+  /** The fields that xstate/graph needs of a snapshot. */
   readonly status: "active"
   readonly output: undefined
   readonly error: undefined
@@ -133,7 +133,7 @@ export interface World {
   readonly now: number
   readonly snapshot: Decision<typeof subscriptionMachine>["snapshot"]
   readonly timers: ReadonlyMap<string, Timer>
-  /** The attempt that the rail has not decided: by which method, and when it will. */
+  /** The attempt that the rail has not decided: its method, and the instant of the decision. */
   readonly rail: { readonly method: Method; readonly dueAt: number } | null
   readonly method: Method
   readonly moves: number
@@ -141,7 +141,7 @@ export interface World {
   readonly taken: ReadonlyArray<string>
 }
 
-/** A transition as one word: where, on what, which of several. */
+/** A transition as one key: the state, the event, and the index among several. */
 const transitionKey = (transition: AnyTransitionDefinition, index: number): string =>
   `${transition.source.id.replace(/^subscription\.?/, "") || "(anywhere)"} on ${transition.eventType.replace(/^xstate\.after\.(\w+)\..*/, "after $1") || "entering"} #${index}`
 
@@ -154,10 +154,10 @@ const keysOf = (node: typeof subscriptionMachine.root): ReadonlyArray<string> =>
 /** Every transition of the machine. */
 export const TRANSITIONS: ReadonlyArray<string> = keysOf(subscriptionMachine.root)
 
-/** The guards of the choice that a failure leads to, in its order; the last choice has none. */
+/** The guards of the choice after a failure, in order. The last choice has none. */
 const CHOICES = subscriptionMachine.root.states.overdue!.states.deciding!.always!.map(({ guard }) => guard as string)
 
-/** The machine, noting which of its unconditional choices it takes. */
+/** The machine, recording the unconditional choices that it takes. */
 const observed = (note: (key: string) => void) => {
   const guards = subscriptionMachine.implementations.guards as Record<
     string,
@@ -184,7 +184,7 @@ const EXPIRY = { name: "expiry", event: "checkout_expired" }
 const RANKS: Readonly<Record<string, number>> = { ...subscriptionLifecycle.ranks, ...checkoutLifecycle.ranks }
 const rankOf = (name: string): number => RANKS[name]!
 
-/** One event to the machine, and whatever follows from it at once. */
+/** Sends one event to the machine, with everything that follows immediately. */
 const send = (world: World, event: SubscriptionEvent): World => {
   const plain = world.snapshot as never
   const selected = machine.getTransitionData(plain, event as never)
@@ -225,7 +225,7 @@ const send = (world: World, event: SubscriptionEvent): World => {
   return stateName(opened.snapshot) === "opening" ? send(opened, { type: "charge.unsettled", at: opened.now }) : opened
 }
 
-/** The rail's word on the attempt under way. */
+/** The rail's result of the attempt in progress. */
 const answer = (world: World): World => {
   const { succeeds, retryable } = METHODS[world.rail!.method]
   const settled = { ...world, rail: null }
@@ -242,14 +242,14 @@ const answer = (world: World): World => {
 
 const unitKoboOf = ({ scenario }: World): number => SCENARIOS[scenario].unitKobo ?? 0
 
-/** What falls due next, timers of one instant in order of decision E19. */
+/** The next timers due, those of one instant in the order of decision E19. */
 const nextDue = (world: World): { readonly dueAt: number; readonly timer: Timer | null } | undefined =>
   [
     ...[...world.timers.values()].map((timer) => ({ dueAt: timer.dueAt, rank: rankOf(timer.name), timer })),
     ...(world.rail === null ? [] : [{ dueAt: world.rail.dueAt, rank: PENDING_RANK, timer: null }]),
   ].sort((a, b) => a.dueAt - b.dueAt || a.rank - b.rank)[0]
 
-/** Lets the clock stand at `at`, with everything fired that was due until then. */
+/** Moves the clock to `at`, and fires everything due until then. */
 const advanceTo = (world: World, at: number): World => {
   for (let current = world; ; ) {
     const due = nextDue(current)
@@ -266,14 +266,14 @@ const advanceTo = (world: World, at: number): World => {
 
 const NAP_MS = HOUR_MS / 2
 
-const known = new WeakMap<World, Map<string, World>>()
+const cache = new WeakMap<World, Map<string, World>>()
 
-/** The same step is asked for by the search for paths, by the choice among them and by the walk. */
+/** Cached: the search for paths, the choice among them and the walk take the same steps. */
 export const step = (world: World, move: Move): World => {
-  const steps = known.get(world) ?? new Map<string, World>()
+  const steps = cache.get(world) ?? new Map<string, World>()
   const key = JSON.stringify(move)
   const next = steps.get(key) ?? take(world, move)
-  known.set(world, steps.set(key, next))
+  cache.set(world, steps.set(key, next))
   return next
 }
 
@@ -320,8 +320,8 @@ const take = (world: World, move: Move): World => {
     case "method": {
       const updated = { ...send(before, { type: "update", at }), method: move.method }
       const { bill } = updated.snapshot.context
-      const owing = bill !== null && statusOf(stateName(updated.snapshot), updated.snapshot.context) !== "incomplete"
-      return owing ? send(updated, { type: "method", at, methodId: null }) : updated
+      const overdue = bill !== null && statusOf(stateName(updated.snapshot), updated.snapshot.context) !== "incomplete"
+      return overdue ? send(updated, { type: "method", at, methodId: null }) : updated
     }
     case "retry":
       return send(before, { type: "retry", at, methodId: move.method })
@@ -336,12 +336,12 @@ const take = (world: World, move: Move): World => {
   }
 }
 
-/** What the API takes, as things stand. */
+/** The moves that the API accepts in this state. */
 export const movesFrom = (world: World): ReadonlyArray<Move> => {
   if (world.moves === 0) {
     return (Object.keys(SCENARIOS) as ReadonlyArray<Scenario>).flatMap((scenario) =>
       (Object.keys(METHODS) as ReadonlyArray<Method>)
-        // What a session is completed with is known when it is submitted.
+        // A session is completed with the method at its submission.
         .filter((method) => method === "good" || SCENARIOS[scenario].checkout !== true)
         .map((method) => ({ type: "create", scenario, method }) as const),
     )
@@ -359,7 +359,7 @@ export const movesFrom = (world: World): ReadonlyArray<Move> => {
   moves.push({ type: "cancel", atPeriodEnd: true }, { type: "cancel", atPeriodEnd: false })
   if (context.cancelAtPeriodEnd && context.cancelReason !== "other")
     moves.push({ type: "cancel", atPeriodEnd: true, reason: "other" })
-  // What ends does not go on any more.
+  // An ended one accepts no moves.
   if (state !== "ending") moves.push({ type: "patch", cancelAtPeriodEnd: !context.cancelAtPeriodEnd })
   if (waitsForCheckout(state)) {
     if (!isCharging(state))
@@ -411,7 +411,7 @@ export const model = {
   getPersistedSnapshot: (world: World): World => world,
 }
 
-/** What makes two situations different: instants don't, what is due next and what is over do. */
+/** The key of a situation: without instants, but with the next due timer and what is past. */
 export const situation = (world: World): string => {
   const { context } = world.snapshot
   const due = nextDue(world)
@@ -440,7 +440,7 @@ export const situation = (world: World): string => {
   ].join(" ")
 }
 
-/** What the API must show. */
+/** The state that the API must show. */
 export const expected = ({ snapshot }: World) => {
   const { context } = snapshot
   const state = stateName(snapshot)

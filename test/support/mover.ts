@@ -1,4 +1,4 @@
-/** Moves an account as the command line does, and dies by SIGKILL at the step that it is told, if any. */
+/** Moves an account as the command line does. Dies by SIGKILL at the given step, if any. */
 import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { KEYS } from "../../scripts/server.ts"

@@ -1,15 +1,15 @@
-/** Ports that have to be known before there is anything to listen on them. */
+/** Reserves ports that must be known before a process listens on them. */
 import { type AddressInfo, createServer } from "node:net"
 
 export interface HeldPort {
   readonly port: number
-  /** Call once another process listens on it. */
+  /** Call after another process listens on it. */
   readonly release: () => void
 }
 
 /**
- * A port that is kept from everybody but who shares ports on purpose, as HAProxy does (SO_REUSEPORT, with the same user): what is
- * free and only looked for may be somebody else's by the time that it is used. Where a system cannot share, it is free for now.
+ * Reserves a port for processes that share ports on purpose, as HAProxy does (SO_REUSEPORT, with the same user). A port
+ * that was only checked may be taken before its use. On a system that cannot share, it is only free for now.
  */
 export const holdPort = (): Promise<HeldPort> =>
   new Promise((resolve, reject) => {

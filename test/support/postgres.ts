@@ -1,4 +1,4 @@
-/** One Postgres for the whole run, with a migrated template that each test file copies. */
+/** Runs one Postgres for the whole run, with a migrated template that each test file copies. */
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -19,8 +19,8 @@ declare module "vitest" {
 export const TEMPLATE = "template_billing"
 
 /**
- * Of this server alone. Its data need not outlive a crash of the machine: what tests kill is our own processes. Tables
- * are counted every second: a plan made while a table was empty is kept until then, and tests fill theirs at once.
+ * For this server only. Its data need not survive a crash of the machine: tests kill our own processes. Tables are
+ * analysed every second: a plan for an empty table is kept until then, and tests fill tables quickly.
  */
 const SETTINGS = {
   fsync: "off",
@@ -31,7 +31,7 @@ const SETTINGS = {
   max_connections: "400",
 }
 
-/** A migrated template with the job tables too: making them takes longer than copying them. */
+/** A migrated template with the job tables too: creating them is slower than copying them. */
 const prepare = async (url: Redacted.Redacted<string>): Promise<Redacted.Redacted<string>> => {
   const admin = onDatabase(url, "postgres")
   const template = onDatabase(url, TEMPLATE)
@@ -45,10 +45,10 @@ const prepare = async (url: Redacted.Redacted<string>): Promise<Redacted.Redacte
   return admin
 }
 
-/** What tests start as processes. */
+/** The entry points that tests start as processes. */
 const PROCESSES = ["src/main.ts", "src/cli.ts", "test/support/commandLineHost.ts", "test/support/mover.ts"]
 
-/** The server, on its `postgres` database, and what ends it. */
+/** The server, on its `postgres` database, and the function that stops it. */
 export const startPostgres = async () => {
   const { url, end } = await startTemporaryPostgres("test", SETTINGS)
   try {
@@ -61,7 +61,7 @@ export const startPostgres = async () => {
 
 export default async (project: TestProject) => {
   const { folder, remove } = await bundle(PROCESSES)
-  // For the workers and whatever they start.
+  // For the workers and their child processes.
   process.env.SERVICE_BUNDLE = folder
   process.env.NODE_COMPILE_CACHE = join(folder, "compiled")
   const { url, end } = await startPostgres()

@@ -7,12 +7,12 @@ import { Redacted } from "effect"
 export interface Proxy {
   readonly url: Redacted.Redacted<string>
   readonly cut: () => void
-  /** From now on nothing passes, and no connection is closed until it is mended. */
+  /** From now on no data passes, and no connection is closed until it is mended. */
   readonly hush: () => void
   readonly mend: () => void
   /**
-   * All connections are lost at the `piece`-th piece from now on that goes through, either way, and that piece with them; new ones can be opened
-   * at once. Returns what ends this; that says whether it happened.
+   * Breaks all connections at the `piece`-th chunk from now on, in either direction, and loses that chunk. New ones can
+   * be opened immediately. Returns a function that ends this and returns true if it happened.
    */
   readonly breakAt: (piece: number) => () => boolean
   readonly close: () => void
@@ -24,7 +24,7 @@ export const startProxy = (url: Redacted.Redacted<string>): Promise<Proxy> =>
     const open = new Set<Socket>()
     let isCut = false
     let isHushed = false
-    /** Pieces that still go through before all connections are lost. */
+    /** Chunks that still pass before all connections are lost. */
     let left = Number.POSITIVE_INFINITY
     const loseAll = () => {
       for (const socket of open) socket.destroy()

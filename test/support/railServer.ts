@@ -1,4 +1,4 @@
-/** A rail on this machine: keeps what it is sent, and answers as it is told. */
+/** A rail on this machine: records requests, and gives configured answers. */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { Effect, Redacted } from "effect"
@@ -23,7 +23,7 @@ export const KEYS: Readonly<Record<OutsideRail, Readonly<Record<string, string>>
 export const credentialsOf = (name: OutsideRail): Credentials =>
   Object.fromEntries(Object.entries(KEYS[name]).map(([key, value]) => [key, Redacted.make(value)]))
 
-/** Answers with JSON, or with a text as it is. */
+/** Answers with JSON, or with a text unchanged. */
 export const saying =
   (status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): Answering =>
   (response) => {
@@ -58,8 +58,8 @@ export const useRailServer = () => {
     answer: (how: Answering) => {
       answering = how
     },
-    /** What is heard by `ask` of a rail that is at this server, or at `over`. */
-    hear: <A>(name: OutsideRail, ask: (rail: Rail) => Effect.Effect<A>, over: object = {}): Promise<A> => {
+    /** The result of `ask` for a rail at this server, or at `over`. */
+    resultOf: <A>(name: OutsideRail, ask: (rail: Rail) => Effect.Effect<A>, over: object = {}): Promise<A> => {
       const urls = { paystack: url(), flutterwave: url() }
       const layer = Rails.layer({ urls, timeoutMs: 20_000, ...over })
       return Effect.runPromise(

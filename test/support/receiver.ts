@@ -1,4 +1,4 @@
-/** An endpoint of a merchant's own: takes webhooks on this machine, and answers as it is told. */
+/** A merchant's endpoint on this machine: receives webhooks, and gives configured answers. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { afterAll, beforeAll } from "vitest"
@@ -18,13 +18,13 @@ type Answering = (received: Received, response: ServerResponse) => void
 
 const fine: Answering = (_, response) => void response.writeHead(200).end("fine")
 
-/** Call at the top of a test file. What arrives is kept by path; a path answers 200 until it is told otherwise. */
+/** Call at the top of a test file. Deliveries are recorded by path. A path answers 200 by default. */
 export const useReceiver = () => {
   const received: Array<Received> = []
   const answers = new Map<string, Answering>()
   const server = createServer((request, response) => {
     let body = ""
-    // A character may come in two parts.
+    // A character may arrive in two parts.
     request.setEncoding("utf8").on("data", (chunk) => {
       body += chunk
     })

@@ -1,4 +1,4 @@
-/** The schemas of what the API returns, by their names. */
+/** The schemas of the API's responses, by name. */
 import type { Schema } from "effect"
 import { endpoints } from "../../src/app/api.ts"
 import { nameOf } from "../../src/http/response.ts"

@@ -1,10 +1,10 @@
-/** Makes wall-clock time pass for accounts, by moving back what is theirs. */
+/** Makes wall-clock time pass for accounts by moving their data back. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { rowsAsTable } from "../../src/db/rows.ts"
 import { retryingDeadlocks } from "../../src/postgres/deadlock.ts"
 
-/** By how much an account's time passes. */
+/** The time that passes for an account. */
 export interface Passing {
   readonly account: string
   readonly ms: number
@@ -34,7 +34,7 @@ const INSTANTS = {
   rail_credential: ["created_at", "replaced_at"],
 } as const
 
-/** Fields of JSON columns that hold instants in milliseconds, table by table, each by its path. */
+/** Fields of JSON columns with instants in milliseconds, table by table, each by its path. */
 const FIELDS = {
   subscription: {
     bill: ["anchorAt", "periodStart", "periodEnd", "attemptedAt"],
@@ -63,7 +63,7 @@ const FIELDS = {
   },
 } as const
 
-/** Whose journals move: those of whom the rows do. */
+/** Tables whose journals move with their rows. */
 const MOVED_ACTORS = ["subscription", "charge", "refund", "checkout_session"]
 
 type TableName = keyof typeof INSTANTS | keyof typeof FIELDS
@@ -72,7 +72,7 @@ const movedField = (column: string, path: string, inner: string): string =>
   `CASE WHEN jsonb_typeof(${column}#>'{${path}}') = 'number'
     THEN jsonb_set(${inner}, '{${path}}', to_jsonb((${column}#>>'{${path}}')::bigint - p.ms)) ELSE ${inner} END`
 
-/** What moves a table's columns back by `p.ms`, as SQL; `further`: and by so much more. */
+/** The SQL that moves a table's columns back by `p.ms`. `further`: and by this much more. */
 const assignments = (table: TableName, further = ""): ReadonlyArray<string> => {
   const instants: ReadonlyArray<string> = table in INSTANTS ? INSTANTS[table as keyof typeof INSTANTS] : []
   const fields: Readonly<Record<string, ReadonlyArray<string>>> =
@@ -86,12 +86,12 @@ const assignments = (table: TableName, further = ""): ReadonlyArray<string> => {
   ]
 }
 
-/** In the order in which the service locks them, so that nothing is born of them meanwhile. */
+/** In the order in which the service locks them, so that no new rows come from them meanwhile. */
 const LOCKED = ["customer", "checkout_session", "subscription", "charge", "refund"] as const
 
 /**
- * Lets time pass for accounts, for each by as much as it says: all that is theirs moves back, journals included. Of
- * subscriptions only whole grids move as they are: daily and weekly plans.
+ * Lets time pass for accounts, each by its own amount: all their data moves back, with journals. Only whole grids move
+ * unchanged: subscriptions of daily and weekly plans.
  */
 export const letPass = (passings: ReadonlyArray<Passing>) =>
   Effect.gen(function* () {
@@ -106,7 +106,7 @@ export const letPass = (passings: ReadonlyArray<Passing>) =>
       Effect.gen(function* () {
         for (const table of LOCKED)
           yield* sql`SELECT x.id FROM ${sql(table)} x JOIN ${of} p ON x.account_id = p.account ORDER BY x.id FOR NO KEY UPDATE OF x`
-        // A century off first: paid periods may not overlap, not even on their way.
+        // First a century back: paid periods must not overlap, not even on their way.
         yield* move("charge", assignments("charge", " - interval '100 years'"))
         const back = INSTANTS.charge.map((column) => `${column} = x.${column} + interval '100 years'`)
         yield* move("charge", back)

@@ -1,4 +1,4 @@
-/** Processes of a test's own, as an operator would run them. */
+/** Starts processes of a test, as an operator would. */
 import { spawn } from "node:child_process"
 import { Redacted } from "effect"
 import { compileCache, ENCRYPTION_KEY, fileOf, startServer as start } from "../../scripts/server.ts"
@@ -14,7 +14,7 @@ export interface Finished {
 export const startServer = (databaseUrl: Redacted.Redacted<string>, env: Readonly<Record<string, string>> = {}) =>
   start({ DATABASE_URL: Redacted.value(databaseUrl), ...env })
 
-/** Runs an entry point to its end; its standard input is `input`. */
+/** Runs an entry point to its end. Its standard input is `input`. */
 export const runToEnd = (
   entry: string,
   args: ReadonlyArray<string>,
@@ -26,7 +26,7 @@ export const runToEnd = (
       env: { PATH: process.env.PATH, ENCRYPTION_KEY, ...compileCache(), ...env },
       stdio: ["pipe", "pipe", "pipe"],
     })
-    // It may end without having read it.
+    // It may end without reading it.
     child.stdin.on("error", () => {})
     child.stdin.end(input)
     let output = ""

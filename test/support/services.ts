@@ -1,4 +1,4 @@
-/** The service's verbs in this process, as a process of its own would have them. */
+/** Runs the service's verbs in this process, with a process's own services. */
 import { type Effect, Layer, ManagedRuntime } from "effect"
 import { afterAll } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
@@ -11,11 +11,11 @@ import type { TestDatabase } from "./database.ts"
 
 type Services = Layer.Success<ReturnType<typeof servicesLayer>>
 
-/** What opens the service's own secrets on a database, with these keys. */
+/** Opens the service's own secrets in a database, with these keys. */
 export const secretsLayer = (database: TestDatabase, keys: ReadonlyArray<EncryptionKey> = KEYS) =>
   SharedSecrets.asTheyAre.pipe(Layer.provide(Layer.merge(poolLayer(database.url(), 1), Vault.layer(keys))))
 
-/** Call at the top of a test file. They start with the first program and stay: their jobs take longer to start than to run. */
+/** Call at the top of a test file. The services start with the first program and stay: starting jobs is slow. */
 export const useServices = (database: TestDatabase) => {
   let runtime: ManagedRuntime.ManagedRuntime<Services, unknown> | undefined
   afterAll(() => runtime?.dispose())

@@ -1,4 +1,4 @@
-/** A merchant's own pages, on this machine: where buyers come from, and where they are sent on to. */
+/** A merchant's own pages, on this machine: buyers come from them, and return to them. */
 import { createServer, type RequestListener } from "node:http"
 import { createServer as createSecureServer } from "node:https"
 import type { AddressInfo } from "node:net"
@@ -11,7 +11,7 @@ export interface Visit {
   readonly referer: string | undefined
 }
 
-/** Call at the top of a test file. `secure`: by https, as in live, with a certificate that browsers have to be told to take. */
+/** Call at the top of a test file. `secure`: https as in live, with a certificate that browsers must accept. */
 export const useShop = (secure = false) => {
   const visits: Array<Visit> = []
   const pages = new Map<string, string>()
@@ -30,20 +30,20 @@ export const useShop = (secure = false) => {
   const origin = () => `${secure ? "https" : "http"}://127.0.0.1:${(server.address() as AddressInfo).port}`
   return {
     origin,
-    /** Where a session sends its buyers. */
+    /** The address to which a session returns its buyers. */
     urls: () => ({ success_url: `${origin()}/welcome`, cancel_url: `${origin()}/plans` }),
-    /** What stands at a path. */
+    /** The content at a path. */
     put: (path: string, body: string) => void pages.set(path, body),
-    /** Waits until the buyer has landed there; nothing of the page before is known to the shop. */
+    /** Waits until the buyer has arrived. The shop knows nothing of the page before. */
     landed: async (page: Page, session: string): Promise<void> => {
       const arrived = `/welcome?session_id=${session}`
       await page.waitForURL(origin() + arrived)
       expect(await page.evaluate("document.referrer")).toBe("")
-      const its = visits.filter(({ url }) => url === arrived)
-      expect(its.length).toBeGreaterThan(0)
-      expect(its.map(({ referer }) => referer)).toEqual(its.map(() => undefined))
+      const matching = visits.filter(({ url }) => url === arrived)
+      expect(matching.length).toBeGreaterThan(0)
+      expect(matching.map(({ referer }) => referer)).toEqual(matching.map(() => undefined))
     },
-    /** How often a buyer was sent on from that session. */
+    /** The number of times a buyer returned from that session. */
     arrivals: (session: string): number => visits.filter(({ url }) => url.endsWith(`session_id=${session}`)).length,
   }
 }

@@ -1,7 +1,7 @@
-/** Connections as a bad client has them. */
+/** Opens connections like a badly behaved client's. */
 import { connect, type Socket } from "node:net"
 
-/** Done when it is closed, however it ends; `once` would fail where it is reset. */
+/** Resolves when it is closed, in any way. `once` would fail on a reset. */
 export const closed = (socket: Socket): Promise<unknown> => {
   socket.on("error", () => {})
   return new Promise((resolve) => socket.resume().once("close", resolve))
@@ -13,7 +13,7 @@ export interface RawAnswer {
   readonly body: string
 }
 
-/** The answers in what a server sent on a connection: each with a Content-Length, or without a body. */
+/** The answers that a server sent on a connection: each with a Content-Length, or without a body. */
 const answersIn = (bytes: Buffer): ReadonlyArray<RawAnswer> => {
   const end = bytes.indexOf("\r\n\r\n")
   if (end < 0) return []
@@ -24,7 +24,7 @@ const answersIn = (bytes: Buffer): ReadonlyArray<RawAnswer> => {
   return [{ status: Number(headers.slice(9, 12)), headers, body }, ...answersIn(bytes.subarray(after))]
 }
 
-/** Sends bytes as they are, all at once, on a connection of their own; the answers that came before the server closed it. */
+/** Sends raw bytes in one write on a new connection. Returns the answers before the server closed it. */
 export const sendRaw = async (origin: string, bytes: string | Buffer): Promise<ReadonlyArray<RawAnswer>> => {
   const { hostname, port } = new URL(origin)
   const socket = connect(Number(port), hostname)

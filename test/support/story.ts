@@ -1,15 +1,15 @@
-/** Time-travelling stories: a clock, a plan, customers, and what happened in order. */
+/** Time-travelling stories: a clock, a plan, customers, and the events in order. */
 import { expect } from "vitest"
 import type { Answer, Api } from "./api.ts"
 
-/** For machines that have much else to do: nothing that is waited for takes more than seconds by itself. */
+/** For slow machines: otherwise no wait takes more than seconds. */
 const LIMIT_MS = 300_000
-/** Looking costs the server as much as working does: the longer something takes, the more seldom it is looked at. */
+/** A check costs the server as much as other work: the interval grows with the waiting time. */
 const FIRST_LOOK_AGAIN_MS = 10
 const LAST_LOOK_AGAIN_MS = 120
 const SLOWING = 1.25
 
-/** Waits until `condition` gives a value. */
+/** Waits until `condition` returns a value. */
 export const eventually = async <T>(condition: () => Promise<T | undefined>, limitMs = LIMIT_MS): Promise<T> => {
   const limit = Date.now() + limitMs
   for (let pause = FIRST_LOOK_AGAIN_MS; ; pause = Math.min(pause * SLOWING, LAST_LOOK_AGAIN_MS)) {
@@ -49,8 +49,8 @@ export const createCustomer = async (api: Api, customer: Readonly<Record<string,
   data(await api.post("/customers", { name: "Ada Obi", ...customer }), 201).id
 
 /**
- * `created_at` (without its zeros), type and the object's status: of all that happened to these objects, oldest first.
- * Reminders are a story of their own: `nudges` tells them too.
+ * The `created_at` (without its zeros), type and object's status of all events of these objects, oldest first.
+ * Reminders are excluded: `nudges` lists them.
  */
 export const timeline = async (
   api: Api,
@@ -77,7 +77,7 @@ export interface Story {
   readonly created: any
 }
 
-/** A customer on a clock that stands at `at`, subscribed with `method`. */
+/** A customer on a clock at `at`, subscribed with `method`. */
 export const subscribe = async (
   api: Api,
   at: string,
@@ -95,7 +95,7 @@ export const subscribe = async (
 /** Status, code and param of a refusal. */
 export const refusal = ({ status, body }: Answer) => [status, body.error.code, body.error.param]
 
-/** A subscription's charges, oldest first: amount, status, number of the attempt, when it was made. */
+/** A subscription's charges, oldest first: amount, status, number of the attempt, time of creation. */
 export const charges = async (api: Api, subscription: string): Promise<ReadonlyArray<string>> =>
   (await api.all(`/charges?subscription=${subscription}`))
     .toReversed()

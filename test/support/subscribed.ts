@@ -1,8 +1,8 @@
-/** Rows for tests of the database's own promises: what they write about is there, without a server that made it. */
+/** Inserts rows for tests of database constraints, without a server. */
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 
-/** An account `acct_1` with a plan `plan_1`, a customer `cus_1`, and the customer's subscriptions `sub_1`, `sub_2` and so on, as of January 2025. */
+/** `acct_1` with `plan_1`, customer `cus_1`, and its subscriptions `sub_1`, `sub_2` and so on, as of January 2025. */
 export const insertSubscribed = (sql: SqlClient.SqlClient, count: number) =>
   Effect.gen(function* () {
     yield* sql`INSERT INTO account (id, business_name, created_at) VALUES ('acct_1', 'Subscribed', now())`

@@ -1,11 +1,11 @@
-/** What must hold whatever happened: books that balance, journals that replay, no reference sent twice. */
+/** Checks the invariants after any history: balanced books, journals that replay, no reference sent twice. */
 import { afterAll, expect } from "vitest"
 import { replayables } from "../../src/app/lifecycles.ts"
 import { checkLedger } from "../../src/ledger/ledger.ts"
 import { replayJournal } from "../../src/runtime/replay.ts"
 import type { TestDatabase } from "./database.ts"
 
-/** Books that balance and journals that replay. */
+/** Balanced books and journals that replay. */
 export const expectSound = async (database: Pick<TestDatabase, "run">) => {
   expect(await database.run(() => checkLedger())).toMatchObject({ ok: true, problems: [] })
   expect((await database.run(() => replayJournal(replayables, []))).differing).toEqual([])

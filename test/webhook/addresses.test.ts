@@ -1,4 +1,4 @@
-/** No way in through the back (decision I4): webhooks go to public addresses, whatever an endpoint's URL or name says. */
+/** Tests that webhooks go to public addresses only, for any URL and any name (decision I4). */
 import { describe, expect, it } from "vitest"
 import { isAllowed } from "../../src/outbound/webhook/addresses.ts"
 import { useNameServer } from "../support/dns.ts"
@@ -8,7 +8,7 @@ import { data, eventually, refusal } from "../support/story.ts"
 
 const names = useNameServer()
 const receiver = useReceiver()
-// Sandbox endpoints on this machine are not allowed here: it stands for everything that must not be reached.
+// Sandbox endpoints on this machine are not allowed here: it represents every forbidden address.
 const { api, live } = useOwnInstance(() => ({ WEBHOOK_DNS_SERVERS: names.address(), ALLOW_LOOPBACK_WEBHOOKS: "false" }))
 
 const add = (url: string, caller = api) => caller.post("/webhook-endpoints", { url, enabled_events: ["*"] })
@@ -25,7 +25,7 @@ describe("an address", () => {
     "https:\\\\shop.example\\hook",
     "ftp://shop.example/hook",
     "https://shop.example:0/hook",
-  ])("that somebody could read in another way is refused: %j", async (url) => {
+  ])("with more than one reading is refused: %j", async (url) => {
     expect(refusal(await add(url))).toEqual(refused)
   })
 
@@ -87,7 +87,7 @@ describe("an address", () => {
   })
 
   it.each(["10.0.0.1", "169.254.169.254", "0.0.0.0", "::", "fe80::1", "::ffff:10.0.0.1"])(
-    "%s stays refused where this machine is allowed",
+    "%s is still refused if this machine is allowed",
     (address) => expect(isAllowed(address, true)).toBe(false),
   )
 })
@@ -120,7 +120,7 @@ describe("saving an endpoint", () => {
       expect(refusal(await add(`${scheme}://${host}:8443/hook`, caller)), scheme).toEqual(refused)
   })
 
-  it("refuses names that stand for private addresses, alone or beside public ones", async () => {
+  it("refuses names that resolve to private addresses, alone or beside public ones", async () => {
     names.set("inside.example", ["10.0.0.7"])
     names.set("inside-six.example", ["fd00::7"])
     names.set("both.example", ["93.184.215.14", "192.168.0.7"])
@@ -132,7 +132,7 @@ describe("saving an endpoint", () => {
     expect(data(await live.get(`/webhook-endpoints/${id}`)).url).toBe("https://outside.example/hook")
   })
 
-  it("takes a name that does not resolve yet", async () => {
+  it("accepts a name that does not resolve yet", async () => {
     data(await add("https://soon.example/hook"), 201)
   })
 })
@@ -146,8 +146,8 @@ describe("sending", () => {
     return [delivery.status, delivery.response_status, delivery.failure_reason]
   }
 
-  it("looks again at the address that it connects to: a name may have changed since it was saved", async () => {
-    // Public while it is saved (two questions: A and AAAA), this machine ever after.
+  it("checks the address at each connection: a name may have changed since it was saved", async () => {
+    // Public while it is saved (two questions: A and AAAA), this machine afterwards.
     names.set("rebinding.example", (asked) => (asked <= 2 ? ["93.184.215.14"] : ["127.0.0.1"]))
     const { id } = data(await add(`http://rebinding.example:${receiver.port()}/hook`), 201)
     const event = data(await api.post("/test/events/trigger", { type: "charge.failed" }), 201)
@@ -159,7 +159,7 @@ describe("sending", () => {
     expect(receiver.at("/hook")).toEqual([])
   })
 
-  it("says so where a name does not resolve", async () => {
+  it("reports a name that does not resolve", async () => {
     const { id } = data(await add("https://nowhere.example/hook"), 201)
     const event = data(await api.post("/test/events/trigger", { type: "charge.failed" }), 201)
     expect(await failureOf(event.id, id)).toEqual(["pending", null, "name_not_resolved"])

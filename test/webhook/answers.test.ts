@@ -1,4 +1,4 @@
-/** What endpoints answer, as bytes: interim answers are read over, and the status line decides (decision I2). */
+/** Tests endpoints' answers as bytes: interim responses are skipped, and the status line decides (decision I2). */
 import { once } from "node:events"
 import { type AddressInfo, createServer, type Socket } from "node:net"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
@@ -7,7 +7,7 @@ import { data, eventually } from "../support/story.ts"
 
 const { api } = useOwnInstance(() => ({ ALLOW_LOOPBACK_WEBHOOKS: "true" }))
 
-/** What an endpoint answers, by its path, and how often it was called. */
+/** An endpoint's answer, by its path, and the number of its calls. */
 const endpoints = new Map<string, { readonly answer: (socket: Socket) => void; calls: number }>()
 const sockets = new Set<Socket>()
 const server = createServer((socket) => {
@@ -36,12 +36,12 @@ afterAll(() => {
 const saying = (text: string) => (socket: Socket) => void socket.write(text)
 const breakingOff = (text: string) => (socket: Socket) => void socket.end(text)
 
-/** An endpoint that answers so is sent an event: what its delivery shows after the first try. */
+/** Sends an event to an endpoint with this answer. Returns its delivery after the first try. */
 const deliver = async (answer: (socket: Socket) => void) => {
   const path = `/hook-${endpoints.size + 1}`
   const endpoint = { answer, calls: 0 }
   endpoints.set(path, endpoint)
-  // A type of its own: no other endpoint gets it.
+  // Its own type: no other endpoint gets it.
   const type = `answers.${"x".repeat(endpoints.size)}`
   const { id } = data(
     await api.post("/webhook-endpoints", {
@@ -61,13 +61,13 @@ const deliver = async (answer: (socket: Socket) => void) => {
 const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n"
 const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-describe("interim answers", () => {
+describe("interim responses", () => {
   it.each([
     ["100", CONTINUE],
     ["102", "HTTP/1.1 102 Processing\r\n\r\n"],
     ["103 with a header of the final answer's", "HTTP/1.1 103 Early Hints\r\nRetry-After: 3600\r\n\r\n"],
     ["several", CONTINUE.repeat(3)],
-  ])("are read over: %s", async (_, interim) => {
+  ])("are skipped: %s", async (_, interim) => {
     const { id, delivery, endpoint } = await deliver(saying(interim + OK))
     expect(delivery).toMatchObject({ status: "succeeded", attempt: 1, response_status: 200, response_body: "ok" })
     expect(data(await api.post(`/webhook-endpoints/${id}/test`))).toMatchObject({
@@ -77,12 +77,12 @@ describe("interim answers", () => {
     expect(endpoint.calls).toBe(2)
   })
 
-  it("leave a refusal one", async () => {
+  it("before a refusal do not change it", async () => {
     const { delivery } = await deliver(saying(`${CONTINUE}HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n`))
     expect(delivery).toMatchObject({ status: "pending", response_status: 503, failure_reason: "response_status" })
   })
 
-  it("are no answer where nothing follows", async () => {
+  it("are not an answer if no final one follows", async () => {
     const { delivery } = await deliver(breakingOff(CONTINUE))
     expect(delivery).toMatchObject({ status: "pending", response_status: null, failure_reason: "connection_failed" })
   })
@@ -93,9 +93,9 @@ describe("the status line decides", () => {
     ["breaks off", breakingOff("HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\nfi"), 202],
     ["breaks off in a chunk", breakingOff("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfi"), 200],
     ["is no chunk", saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nfi\r\nzz\r\n"), 200],
-    // Taken after the limit of time.
+    // Accepted after the timeout.
     ["does not end", saying("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nfi"), 200],
-  ])("and a delivery has succeeded where the body of 2xx %s", async (_, answer, status) => {
+  ])("and a delivery has succeeded if the body of 2xx %s", async (_, answer, status) => {
     const { delivery, endpoint } = await deliver(answer)
     expect(delivery).toMatchObject({
       status: "succeeded",
@@ -107,7 +107,7 @@ describe("the status line decides", () => {
     expect(endpoint.calls).toBe(1)
   })
 
-  it("and it has failed by the status where another body breaks off", async () => {
+  it("and it has failed by its status if another body breaks off", async () => {
     const { delivery } = await deliver(breakingOff("HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nfi"))
     expect(delivery).toMatchObject({ status: "pending", response_status: 500, failure_reason: "response_status" })
     const gone = await deliver(breakingOff("HTTP/1.1 410 Gone\r\nContent-Length: 100\r\n\r\n"))

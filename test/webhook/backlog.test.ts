@@ -1,4 +1,4 @@
-/** A backlog outlives the processes that deliver it, and events are kept for 30 days. */
+/** Tests that a backlog survives its processes, and that events are kept for 30 days. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { idBefore } from "../../src/base/ids.ts"
@@ -76,10 +76,10 @@ describe("a backlog", () => {
 })
 
 describe("an endpoint", () => {
-  it("that could not be let go of is delivered to all the same, by the same process", async () => {
+  it("that could not be released is still delivered to, by the same process", async () => {
     const { keys, account } = await database.run(() => createAccount({ businessName: "Held" }))
     const tenant = { account_id: account.id, livemode: false }
-    // A number that is drawn stays drawn when its transaction fails: letting go fails once, whoever does it.
+    // A sequence number stays used when its transaction fails: the release fails once, in any process.
     for (const statement of [
       "CREATE SEQUENCE letting_go",
       `CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS
@@ -103,7 +103,7 @@ describe("an endpoint", () => {
 })
 
 describe("a reset", () => {
-  it("takes back what was in hand: only what is under way arrives", async () => {
+  it("cancels what was in flight: only tries in progress arrive", async () => {
     const { keys } = await database.run(() => createAccount({ businessName: "Reset" }))
     const server = await startServer(database.url(), SETTINGS)
     const api = createApi(server.origin, keys.sk_test)
@@ -131,18 +131,18 @@ describe("a reset", () => {
   })
 })
 
-describe("what somebody holds", () => {
+describe("a locked row", () => {
   it.each([
     ["of an endpoint", "SELECT 1 FROM webhook_endpoint WHERE account_id = $1 FOR UPDATE"],
     ["of a delivery", "SELECT 1 FROM webhook_delivery WHERE account_id = $1 FOR UPDATE"],
-  ])("%s keeps no other account's webhooks, and is written down afterwards", async (what, lock) => {
+  ])("%s delays no other account's webhooks, and is written afterwards", async (row, lock) => {
     const merchant = async (name: string) => {
-      const { keys, account } = await database.run(() => createAccount({ businessName: `${name} ${what}` }))
+      const { keys, account } = await database.run(() => createAccount({ businessName: `${name} ${row}` }))
       return { keys, id: account.id, tenant: { account_id: account.id, livemode: false }, path: `/${account.id}` }
     }
     const [mine, other] = [await merchant("Held"), await merchant("Free")]
     const server = await startServer(database.url(), SETTINGS)
-    // The first try of the one whose row is held stays under way until it is.
+    // The first try of the locked one stays in progress until it is locked.
     const asked = Promise.withResolvers<() => void>()
     receiver.answer(mine.path, (_, response) => asked.resolve(() => void response.writeHead(500).end()))
     for (const { keys, path } of [mine, other]) {
@@ -151,9 +151,9 @@ describe("what somebody holds", () => {
     }
     await append(mine.tenant, 1)
     const answer = await asked.promise
-    const held = await hold(database, (sql) => sql.unsafe(lock, [mine.id]).unprepared)
+    const locked = await hold(database, (sql) => sql.unsafe(lock, [mine.id]).unprepared)
     answer()
-    const waiting = await held.stands()
+    const waiting = await locked.waiters()
     await append(other.tenant, 1)
     const statuses = async ({ id }: typeof mine) => {
       const rows = await database.run(
@@ -165,9 +165,9 @@ describe("what somebody holds", () => {
     const becomes = (whose: typeof mine, status: string) =>
       eventually(async () => ((await statuses(whose)).join() === status ? true : undefined))
     await becomes(other, "succeeded 1")
-    await held.left(waiting, 0)
+    await locked.waitUntilLeft(waiting, 0)
     expect(await statuses(mine)).toEqual(["pending 0"])
-    await held.release()
+    await locked.release()
     await becomes(mine, "pending 1")
     expect(await server.stop()).toBe(0)
   })
@@ -204,7 +204,7 @@ describe("events", () => {
 
   it("are kept for 30 days of wall-clock time, with their deliveries, however many are older", async () => {
     await database.run((sql) => sql`DELETE FROM event`)
-    // More tenants than are looked at in one statement, which have none.
+    // More tenants without such events than one statement scans.
     await database.run(
       (sql) => sql`
         INSERT INTO account (id, business_name, created_at) SELECT 'acct_0' || lpad(n::text, 25, '0'), 'Empty', now() FROM generate_series(1, 3000) n`,
@@ -227,8 +227,8 @@ describe("events", () => {
     expect(await left("webhook_delivery")).toEqual(kept)
   })
 
-  it("of one age are looked for among them alone, whatever was there before", async () => {
-    // As pages are used again that deleted events have left.
+  it("of one age are found without scanning others, whatever was there before", async () => {
+    // As pages are reused that deleted events have freed.
     for (let round = 0; round < 3; round++) {
       const { account } = await database.run(() => createAccount({ businessName: `Round ${round}` }))
       await recorded(account.id, true, AGES["30 days and a minute"], 2_000)

@@ -1,4 +1,4 @@
-/** What leaves by webhook, how it is signed, and what comes of failures (decisions I1 to I8). */
+/** Tests webhooks: their content, their signature, and the handling of failures (decisions I1 to I8). */
 import { Webhook } from "standardwebhooks"
 import { describe, expect, it } from "vitest"
 import { useOwnInstance } from "../support/instance.ts"
@@ -10,7 +10,7 @@ const { api, live, database, server, accountId } = useOwnInstance(() => ({ ALLOW
 const receiver = useReceiver()
 
 let made = 0
-/** An endpoint of its own for a test. */
+/** A separate endpoint for a test. */
 const addEndpoint = async (
   enabled_events: ReadonlyArray<string> = ["*"],
   answer?: Parameters<typeof receiver.answer>[1],
@@ -21,7 +21,7 @@ const addEndpoint = async (
   return { path, id: endpoint.id as string, secret: endpoint.secret as string }
 }
 
-/** An endpoint that answers what it was sent last once it is told to. */
+/** An endpoint that answers its last request when the test asks for it. */
 const addSlowEndpoint = async (events: string, status: number) => {
   let answer = () => {}
   const endpoint = await addEndpoint([events], (_, response) => {
@@ -41,7 +41,7 @@ const settled = (event: string, status: string) =>
     const [delivery] = await deliveries(event)
     return delivery?.status === status ? delivery : undefined
   })
-/** Brings the next try of an endpoint's deliveries about now. */
+/** Makes the next try of an endpoint's deliveries due now. */
 const hurry = (id: string) =>
   database.run(
     (sql) =>
@@ -73,7 +73,7 @@ describe("a webhook", () => {
     const other = await addEndpoint(["subscription.*", "charge.succeeded", "made.up"])
     const { id } = await trigger("charge.failed")
     await trigger("made.up")
-    // A type without a family is of no pattern but *.
+    // A type without a family matches only *.
     const lone = await trigger("charge")
     const of = (await deliveries(lone.id)).map((one: { webhook_endpoint: string }) => one.webhook_endpoint)
     expect(of).toEqual([every.id])
@@ -103,8 +103,8 @@ describe("a webhook", () => {
     for (const endpoint of [every, family, exact, other]) await remove(endpoint.id)
   })
 
-  it("is tried again by the schedule, with the same ID and bytes and a fresh signature", async () => {
-    // The first retry comes by itself after five seconds: it is not answered before the test has seen the first try.
+  it("is retried on schedule, with the same ID and bytes and a fresh signature", async () => {
+    // The first retry comes after five seconds: the endpoint does not answer before the test has seen the first try.
     let seen = 0
     const { path, id, secret } = await addEndpoint(["*"], async ({ path }, response) => {
       const before = receiver.at(path).length - 1
@@ -137,7 +137,7 @@ describe("a webhook", () => {
     await remove(id)
   })
 
-  it("waits as long as Retry-After asks for, and follows no redirect", async () => {
+  it("waits as long as Retry-After asks, and follows no redirect", async () => {
     const { path, id } = await addEndpoint(
       ["*"],
       (_, response) => void response.writeHead(429, { "retry-after": "3600" }).end(),
@@ -159,14 +159,14 @@ describe("a webhook", () => {
     await remove(id)
   })
 
-  it("of one object go in order, those of others beside them", async () => {
-    // The first event of the first object is held back; nothing of that object may overtake it.
+  it("of one object go in order, those of others in parallel", async () => {
+    // The first event of the first object is delayed. No event of that object may overtake it.
     let release = () => {}
-    let held = ""
+    let delayedId = ""
     const { path, id } = await addEndpoint(["ordered.*"], (received, response) => {
       const finish = () => void response.writeHead(200).end()
-      if (held === "") {
-        held = received.event.id
+      if (delayedId === "") {
+        delayedId = received.event.id
         release = finish
       } else finish()
     })
@@ -198,7 +198,7 @@ describe("a webhook", () => {
     await remove(quick.id)
   })
 
-  it("is sent again when asked to, to one endpoint or to all", async () => {
+  it("is sent again on request, to one endpoint or to all", async () => {
     const one = await addEndpoint(["charge.*"])
     const two = await addEndpoint(["charge.*"])
     const event = await trigger("charge.failed")
@@ -229,7 +229,7 @@ describe("a webhook", () => {
 })
 
 describe("a webhook endpoint", () => {
-  it("that is disabled gets nothing, and when enabled again what happens from then on", async () => {
+  it("that is disabled gets nothing, and when enabled again only later events", async () => {
     const { path, id } = await addEndpoint(["state.*"], (_, response) => void response.writeHead(500).end())
     const before = await trigger("state.before")
     await arrived(path, 1)
@@ -249,19 +249,19 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
-  it("that is disabled gets nothing more of what is in hand either", async () => {
-    const held: Array<() => void> = []
+  it("that is disabled gets no more deliveries in flight either", async () => {
+    const answers: Array<() => void> = []
     const { path, id } = await addEndpoint(["held.*"], (_, response) => {
-      held.push(() => void response.writeHead(200).end())
+      answers.push(() => void response.writeHead(200).end())
     })
     const events: Array<string> = []
     for (let n = 0; n < 40; n++) events.push((await trigger("held.back")).id)
     await arrived(path, 16)
     data(await api.patch(`/webhook-endpoints/${id}`, { status: "disabled" }))
-    // Given up is all of it at first; then the sixteen that are under way are answered, and told as delivered.
+    // First all are given up. Then the sixteen in progress are answered, and reported as delivered.
     const given = { attempt: 0, failure_reason: "endpoint_disabled" }
     for (const event of events) expect(await settled(event, "failed")).toMatchObject(given)
-    for (const answer of held) answer()
+    for (const answer of answers) answer()
     for (const event of events.slice(0, 16))
       expect(await settled(event, "succeeded")).toMatchObject({
         attempt: 1,
@@ -269,7 +269,7 @@ describe("a webhook endpoint", () => {
         failure_reason: null,
       })
     for (const event of events.slice(16)) expect((await deliveries(event))[0]).toMatchObject(given)
-    // Another endpoint has got something since: the rounds went on.
+    // Another endpoint has received one since: the worker's rounds continued.
     const other = await addEndpoint(["later.*"])
     await trigger("later.event")
     await arrived(other.path, 1)
@@ -278,7 +278,7 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
-  it("that was moved is not disabled for what its old address says", async () => {
+  it("that moved is not disabled because of its old address's answer", async () => {
     const { path, id, answer } = await addSlowEndpoint("moved.*", 410)
     const event = await trigger("moved.away")
     await arrived(path, 1)
@@ -309,7 +309,7 @@ describe("a webhook endpoint", () => {
   it.each([
     ["an event", () => trigger("gone.now")],
     ["a test", (id: string) => api.post(`/webhook-endpoints/${id}/test`, {})],
-  ])("that answers %s with 410 is disabled at once", async (_, send) => {
+  ])("that answers %s with 410 is disabled immediately", async (_, send) => {
     const { id } = await addEndpoint(["gone.*"], (_, response) => void response.writeHead(410).end())
     await send(id)
     const endpoint = await eventually(async () => {
@@ -320,7 +320,7 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
-  it("that fails for five days and ten times is disabled, and its owner written to", async () => {
+  it("that fails for five days and ten times is disabled, and its owner is notified", async () => {
     await database.run((sql) => sql`UPDATE account SET email = 'owner@fit.example' WHERE id = ${accountId()}`)
     const { path, id } = await addEndpoint(["fails.*"], (_, response) => void response.writeHead(500).end())
     const fail = async (times: number) => {
@@ -357,7 +357,7 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
-  it("can be what a test event is about, without its secret; made up, it looks like one", async () => {
+  it("may be the object of a test event, without its secret; a made-up one looks like it", async () => {
     const { path, id } = await addEndpoint(["webhook_endpoint.test"])
     const shown = data(await api.get(`/webhook-endpoints/${id}`))
     const event = await trigger("webhook_endpoint.test", { object: id })
@@ -374,7 +374,7 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
-  it("is tested at once, disabled or not, without retry", async () => {
+  it("is tested immediately, disabled or not, without retry", async () => {
     const { path, id, secret } = await addEndpoint(["none.*"])
     const other = await addEndpoint(["*"])
     await api.patch(`/webhook-endpoints/${id}`, { status: "disabled" })
@@ -431,7 +431,7 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
-  it("has five secrets at most, each of which signs until it was said to", async () => {
+  it("has five secrets at most, each of which signs until its end", async () => {
     const { path, id, secret } = await addEndpoint(["often.*"])
     const roll = () => api.post(`/webhook-endpoints/${id}/roll-secret`)
     const first = data(await roll())
@@ -453,7 +453,7 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
-  it("has a place among sixteen, also where many are added at once", async () => {
+  it("is limited to sixteen, also for concurrent creation", async () => {
     const add = () => api.post("/webhook-endpoints", { url: receiver.url("/many"), enabled_events: ["never.sent"] })
     const answers = await Promise.all(Array.from({ length: 20 }, add))
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(16)
@@ -469,7 +469,7 @@ describe("a webhook endpoint", () => {
     expect((await api.get("/webhook-endpoints")).body.data).toEqual([])
   })
 
-  it("is refused where a field is wrong", async () => {
+  it("is refused if a field is invalid", async () => {
     const right = { url: receiver.url("/x"), enabled_events: ["*"] }
     for (const [over, param] of [
       [{ url: "ftp://shop.example/x" }, "url"],
@@ -491,7 +491,7 @@ describe("a webhook endpoint", () => {
       "parameter_missing",
       "enabled_events",
     ])
-    // The first of the body (A5), whatever it takes to see that it is wrong.
+    // The first in the body's order (A5), for any kind of check.
     const [url, enabled_events] = ["http://10.0.0.1/x", ["nonsense"]]
     expect(refusal(await api.post("/webhook-endpoints", { url, enabled_events }))[2]).toBe("url")
     expect(refusal(await live.post("/webhook-endpoints", { enabled_events, url }))[2]).toBe("enabled_events[0]")
@@ -519,7 +519,7 @@ describe("a webhook endpoint", () => {
 })
 
 describe("two processes", () => {
-  it("share the endpoints, and what one leaves behind the other delivers with the same webhook-id", async () => {
+  it("share the endpoints, and one delivers the other's leftovers with the same webhook-id", async () => {
     const endpoints = [await addEndpoint(["crash.*"]), await addEndpoint(["crash.*"])]
     const second = await startServer(database.url(), { ALLOW_LOOPBACK_WEBHOOKS: "true" })
     const customer = await createCustomer(api)

@@ -1,4 +1,4 @@
-/** How webhooks are sent to an endpoint that speaks more than one protocol. */
+/** Tests delivery to an endpoint that supports more than one protocol. */
 import { once } from "node:events"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createSecureServer } from "node:http2"
@@ -19,7 +19,7 @@ const endpoint = createSecureServer(
   { cert: CERTIFICATE, key: CERTIFICATE_KEY, allowHTTP1: true },
   (request, response) => {
     versions.push(request.httpVersion)
-    // An interim answer is read over by TLS too (decision I2).
+    // An interim response is skipped over TLS too (decision I2).
     response.writeContinue()
     response.writeHead(200).end()
   },
@@ -34,7 +34,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true })
 })
 
-it("is HTTP/1.1, where an exchange that hangs has a connection of its own", async () => {
+it("uses HTTP/1.1, and an exchange that hangs has its own connection", async () => {
   const url = `https://127.0.0.1:${(endpoint.address() as AddressInfo).port}/hook`
   const { id } = data(await api.post("/webhook-endpoints", { url, enabled_events: ["*"] }), 201)
   expect(data(await api.post(`/webhook-endpoints/${id}/test`))).toMatchObject({ delivered: true })

@@ -1,4 +1,4 @@
-/** Charges on the wire. */
+/** Defines the wire schemas and endpoints of charges. */
 import { Schema } from "effect"
 import { LINE_TYPES } from "../../../machines/billing.ts"
 import { CHARGE_STATUSES } from "../../../machines/charge.ts"
@@ -19,15 +19,15 @@ const Line = Struct({
   amount: kobo,
 })
 
-/** What may differ between what a rail received and what was asked for. */
+/** The differences between a received payment and the requested one. */
 export const ATTENTION_KINDS = ["amount_differs", "currency_differs"] as const
 export type AttentionKind = (typeof ATTENTION_KINDS)[number]
 
 const Attention = Struct({
   kind: Literals(ATTENTION_KINDS),
   expected_amount: kobo,
-  received_amount: NullOr(kobo).annotate({ description: "null: the rail names no amount that can be read" }),
-  currency: Text.annotate({ description: "Of what was received" }),
+  received_amount: NullOr(kobo).annotate({ description: "null: the rail gives no readable amount" }),
+  currency: Text.annotate({ description: "The currency of the received payment" }),
 })
 
 export const Charge = Struct({
@@ -47,11 +47,11 @@ export const Charge = Struct({
   description: NullOr(Text),
   lines: Schema.Array(Line),
   refund_due: Bool.annotate({
-    description: "The payment succeeded after its subscription was cancelled: it is owed back",
+    description: "The payment succeeded after its subscription was cancelled: it must be refunded",
   }),
   attention: NullOr(Attention).annotate({
     description:
-      "While the charge is pending: the rail received less than was asked for, or another currency. Look the payment up at the rail, and send it back or have the rest paid there",
+      "Set while the charge is pending and the rail received less than was requested, or another currency. Look up the payment at the rail, then refund it or have the rest paid there",
   }),
   paid_at: NullOr(instant),
   metadata: metadataShown,
@@ -114,7 +114,7 @@ export const chargeApi = {
     path: "/charges",
     summary: "Charge a customer once",
     notes:
-      "Without payment_method the customer's default pays. The charge is attempted within the request: the answer is 201 with the status succeeded, failed, or pending while the rail has not decided.",
+      "Without payment_method the customer's default payment method is charged. The charge is attempted within the request: the response is 201 with the status succeeded, failed, or pending if the rail has not decided yet.",
     ...shared,
     body: ChargeCreate,
     example: {

@@ -1,13 +1,13 @@
-/** Charges whose rail received something else than was asked for (decision P10): the merchant has to settle that with the buyer. */
+/** Lists charges whose rail received another amount or currency than requested (decision P10). The merchant settles this with the buyer. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { livesHere } from "../../db/tenant.ts"
 import type { Attention } from "./charge.ts"
 
-/** How many are listed. */
+/** Limit of listed charges. */
 const MAX_LISTED = 100
 
-/** Such charges of all accounts, oldest first. */
+/** Reads these charges of all accounts, oldest first. */
 export const readAttention = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ account: string; charge: string; rail: string; attention: Attention }>`

@@ -1,4 +1,4 @@
-/** A charge: one attempt at a rail (decision F1). Its table, its lifecycle, and how the API shows it. */
+/** A charge is one attempt to collect a payment at a rail (decision F1): its table, its lifecycle, and its API object. */
 import { Effect } from "effect"
 import type { Line } from "../../../machines/billing.ts"
 import { CHARGE_STATUSES, type ChargeContext, chargeMachine, type RailPage } from "../../../machines/charge.ts"
@@ -17,20 +17,20 @@ import { isOutside, RAILS } from "../../rails/rail/Rail.ts"
 import type { Lifecycle } from "../../runtime/lifecycle.ts"
 import type { AttentionKind, Charge } from "./api.ts"
 
-/** What a rail said against its first word (decision F2). */
+/** A rail's answer that contradicts its first one (decision F2). */
 export interface Contradiction {
   readonly at: string
   readonly answer: "succeeded" | "failed"
   readonly code: string | null
 }
 
-/** What the rail received, which is not what was asked for: nothing is settled by it (decision P10). Amounts in kobo. */
+/** A received payment that differs from the requested one and settles nothing (decision P10). Amounts in kobo. */
 export interface Attention {
   readonly kind: AttentionKind
   readonly expected_amount: number
-  /** null: the rail names no amount that can be read. */
+  /** null: the rail gives no readable amount. */
   readonly received_amount: number | null
-  /** Of what was received. */
+  /** The currency of the received payment. */
   readonly currency: string
 }
 
@@ -45,28 +45,28 @@ export const charges = actorTable<ChargeContext>()(
     customer_id: immutable(column.text),
     subscription_id: immutable(column.nullable(column.text)),
     test_clock_id: immutable(column.nullable(column.text)),
-    /** Attempts at one bill of a subscription have its number. */
+    /** The number of the subscription's bill; all attempts at the bill have it. */
     bill_no: immutable(column.nullable(column.integer)),
     attempt_number: immutable(column.integer),
     amount_kobo: immutable(column.bigint),
     currency: immutable(column.oneOf([CURRENCY])),
     lines: immutable(column.json<ReadonlyArray<Line>>()),
     /**
-     * A verification is made to save a card, and sent back (decision P8): it sells nothing, and the API does not show it. An
-     * instalment is of the plan on whose page it was made.
+     * A verification is made to save a card and is refunded (decision P8): it sells nothing, and the API does not show it. An instalment
+     * belongs to the plan on whose page it was made.
      */
     purpose: immutable(column.oneOf(CHARGE_PURPOSES)),
-    /** The buyer pays on the rail's own page (decision P5). */
+    /** Whether the buyer pays on the rail's own page (decision P5). */
     hosted: immutable(column.flag),
-    /** null where the customer had none when the bill came due, or where the rail's page has not said it. */
+    /** null if the customer had none when the bill came due, or if the rail's page has not reported it. */
     payment_method: mutable(column.nullable(column.json<PaymentMethodSummary>())),
-    /** Whether the caller named it; otherwise it was the one in force. */
+    /** Whether the caller named the payment method; otherwise it was the current one. */
     payment_method_named: immutable(column.flag),
     /** The failed one-off charge that this one retries. */
     retry_of: immutable(column.nullable(column.text)),
-    /** The checkout session, the nudge with the link, or the instalment plan, on whose page it was made. */
+    /** The checkout session, the nudge with the link, or the instalment plan on whose page the charge was made. */
     page_id: immutable(column.nullable(column.text)),
-    /** The hash of what numbers the form that was submitted there, so that one sent twice is known by it. */
+    /** The hash of the submitted form's number; identifies a form that is submitted twice. */
     submission: immutable(column.nullable(column.text)),
     rail: immutable(column.oneOf(RAILS)),
     /** The address of the rail's page, once it is open. */
@@ -83,7 +83,7 @@ export const charges = actorTable<ChargeContext>()(
     refused_for: mutable(column.nullable(column.text), "refusedFor"),
     page: mutable(column.nullable(column.json<RailPage>()), "page"),
     resend: mutable(column.nullable(column.oneOf(["possible", "made"])), "resend"),
-    /** Of a pending one: what the rail received in place of what was asked for (decision P10). */
+    /** While pending: the received payment that differs from the requested one (decision P10). */
     attention: mutable(column.nullable(column.json<Attention>())),
     status: mutable(column.oneOf(CHARGE_STATUSES)),
     runner: mutable(column.nullable(column.integer)),
@@ -94,7 +94,7 @@ export const charges = actorTable<ChargeContext>()(
     failure_message: mutable(column.nullable(column.text)),
     contradictions: mutable(column.json<ReadonlyArray<Contradiction>>()),
     paid_at: mutable(column.nullable(column.instant)),
-    /** The period that it pays for; shortened where that ends early. */
+    /** The period that the charge pays for; shortened if the period ends early. */
     period_start_at: mutable(column.nullable(column.instant)),
     period_end_at: mutable(column.nullable(column.instant)),
   },
@@ -102,20 +102,20 @@ export const charges = actorTable<ChargeContext>()(
 
 export type ChargeRow = RowOf<typeof charges>
 
-/** `rail.*` answers move a charge; the questions' timer is `ask`. */
+/** `rail.*` events move a charge; the timer `ask` starts status checks. */
 export const chargeLifecycle: Lifecycle<typeof chargeMachine, ChargeRow> = {
   kind: "charge",
   machine: chargeMachine,
   machineVersion: 1,
-  // What a rail already knows comes before what is decided on it: a payment at the last instant saves the subscription.
+  // Status checks come before decisions that depend on their answers: a payment at the last instant saves the subscription.
   ranks: { ask: 0 },
   table: charges,
 }
 
-/** The process that talks to the simulator about a charge, which takes no time to speak of. */
+/** The lease of the process that calls the simulator for a charge. Such a call takes almost no time. */
 export const chargeLease: Lease = { name: "charge", forgottenAfterMs: 2 * MINUTE_MS }
 
-type Made =
+type InitialColumn =
   | "account_id"
   | "livemode"
   | "customer_id"
@@ -141,8 +141,8 @@ type Made =
   | "created_at"
 
 /**
- * Whether a charge goes out by the queue of calls to rails (src/rails/rail_call), not at once: whoever commits it queues it. One
- * without a payment method goes nowhere.
+ * Whether a charge is sent through the queue of rail calls (src/rails/rail_call), where its commit puts it, and not directly. A charge
+ * without a payment method is not sent.
  */
 export const isQueued = ({
   rail,
@@ -151,11 +151,11 @@ export const isQueued = ({
 }: Pick<ChargeRow, "rail" | "hosted" | "payment_method">): boolean =>
   isOutside(rail) && (hosted || payment_method !== null)
 
-/** A charge as it is committed before it is sent to a rail (decision F1). `runner`: this process, which sends it if it is to go at once. */
-export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: number }): ChargeRow => ({
-  ...made,
-  runner: isQueued(made) ? null : made.runner,
-  id: newId(made.purpose === "verification" ? "verification" : "charge", { ...made, at: made.created_at }),
+/** Creates a charge's row, to be committed before it is sent (decision F1). `runner`: this process, which sends it unless queued. */
+export const newCharge = (initial: Pick<ChargeRow, InitialColumn> & { readonly runner: number }): ChargeRow => ({
+  ...initial,
+  runner: isQueued(initial) ? null : initial.runner,
+  id: newId(initial.purpose === "verification" ? "verification" : "charge", { ...initial, at: initial.created_at }),
   currency: CURRENCY,
   state: "pending.sending",
   status: "pending",
@@ -181,11 +181,11 @@ export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: numbe
 /** Whether a charge was made on the page of a checkout session. */
 export const isOfCheckout = ({ page_id }: ChargeRow): boolean => page_id !== null && isId("checkout_session", page_id)
 
-/** Whether the buyer pays it on the rail's own page, where a payment link led to. */
+/** Whether the buyer pays the charge on the rail's own page, reached through a payment link. */
 export const isHostedByLink = (charge: ChargeRow): boolean =>
   charge.hosted && charge.page_id !== null && !isOfCheckout(charge) && charge.purpose !== "instalment"
 
-/** The charge with this ID, as the API knows charges: verifications are none. Fails with `resource_missing`. */
+/** Returns the charge with this ID, but no verification. Fails with `resource_missing`. */
 export const getCharge = (tenant: Tenant, id: string) =>
   isId("charge", id) ? charges.get(tenant, id) : Effect.fail(noSuch("charge", id))
 

@@ -1,4 +1,4 @@
-/** The periods that charges have paid for: no two of a subscription share an instant (`charge_period_paid_once`). */
+/** Shortens the periods that charges have paid for. No two periods of a subscription share an instant (`charge_period_paid_once`). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
@@ -14,8 +14,8 @@ export interface ClosedCharge {
 }
 
 /**
- * The charges whose paid periods run on beyond `at`, as they are now and once the periods end there; locked. Their subscriptions,
- * by ID, must be locked before.
+ * Locks and returns the charges whose paid periods end after `at`, before and after shortening them to `at`. Their subscriptions must
+ * already be locked, in ID order.
  */
 export const closePaidPeriods = Effect.fnUntraced(function* (closed: ReadonlyArray<Ref & { readonly at: number }>) {
   if (closed.length === 0) return []

@@ -1,4 +1,4 @@
-/** Test clocks on the wire. */
+/** Defines the wire schemas and endpoints of test clocks. */
 import { Schema } from "effect"
 import { CLOCK_STATUSES } from "../../../machines/clock.ts"
 import { declare } from "../../http/Endpoint.ts"
@@ -72,7 +72,7 @@ export const clockApi = {
     path: "/test/clocks/:id/advance",
     summary: "Advance a test clock",
     notes:
-      "frozen_time is later than the clock's, by a year at most. The answer comes at once; test_clock.ready tells when it has arrived.",
+      "frozen_time must be later than the clock's frozen_time, by one year at most. The response is returned immediately; the event test_clock.ready is sent when the clock has reached frozen_time.",
     ...sandbox,
     body: ClockAdvance,
     example: { frozen_time: "2026-02-28T09:00:00Z" },

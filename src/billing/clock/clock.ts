@@ -1,4 +1,4 @@
-/** A test clock: its table, its lifecycle, and how the API shows it. */
+/** Declares the test clock's table and lifecycle, and renders clocks for the API. */
 import { Effect } from "effect"
 import {
   CLOCK_STATES,
@@ -18,7 +18,7 @@ import type { TestClock } from "./api.ts"
 
 const { immutable, mutable } = columnsOf<ClockContext>()
 
-/** What messages call one. */
+/** The noun for a clock in messages. */
 export const CLOCK_NOUN = "test clock"
 
 export const clocks = actorTable<ClockContext>()(
@@ -32,12 +32,12 @@ export const clocks = actorTable<ClockContext>()(
     target_at: mutable(column.nullable(column.instant), "targetAt"),
     failed_steps: mutable(column.integer, "failedSteps"),
     frozen_at: mutable(column.instant),
-    /** While it advances: where the window ends that begins at `frozen_at`, and when that was opened, by the wall clock. */
+    /** While the clock advances: the end of the window that begins at `frozen_at`, and the wall-clock time at which it was opened. */
     window_to_at: mutable(column.nullable(column.instant)),
     window_opened_at: mutable(column.nullable(column.instant)),
-    /** The process that moves it. */
+    /** The process that advances the clock. */
     runner: mutable(column.nullable(column.integer)),
-    /** When it was last put in the queue of those that are to be moved. */
+    /** When the clock last joined the queue of clocks to advance. */
     waiting_since: mutable(column.nullable(column.instant)),
     customer_count: mutable(column.integer),
   },
@@ -45,19 +45,19 @@ export const clocks = actorTable<ClockContext>()(
 
 export type ClockRow = RowOf<typeof clocks>
 
-const isKnown = ({ state }: ClockRow): boolean => state !== "deleting"
+const isVisible = ({ state }: ClockRow): boolean => state !== "deleting"
 
-/** The clocks that the API knows: one that is being deleted is gone. */
+/** The clocks that the API shows: all but those being deleted. */
 export const knownClocks: Pick<Table<ClockRow>, "find" | "get" | "lock" | "lockOne"> = {
   find: (tenant, ids) =>
-    Effect.map(clocks.find(tenant, ids), (found) => new Map([...found].filter(([, row]) => isKnown(row)))),
-  get: (tenant, id) => Effect.filterOrFail(clocks.get(tenant, id), isKnown, () => noSuch(CLOCK_NOUN, id)),
+    Effect.map(clocks.find(tenant, ids), (found) => new Map([...found].filter(([, row]) => isVisible(row)))),
+  get: (tenant, id) => Effect.filterOrFail(clocks.get(tenant, id), isVisible, () => noSuch(CLOCK_NOUN, id)),
   lockOne: (tenant, id, mode) =>
-    Effect.filterOrFail(clocks.lockOne(tenant, id, mode), isKnown, () => noSuch(CLOCK_NOUN, id)),
-  lock: (refs, mode) => Effect.map(clocks.lock(refs, mode), (rows) => rows.filter(isKnown)),
+    Effect.filterOrFail(clocks.lockOne(tenant, id, mode), isVisible, () => noSuch(CLOCK_NOUN, id)),
+  lock: (refs, mode) => Effect.map(clocks.lock(refs, mode), (rows) => rows.filter(isVisible)),
 }
 
-/** The process that moves a clock. */
+/** The lease of the process that advances a clock. */
 export const clockLease: Lease = { name: "test_clock" }
 
 export const clockLifecycle: Lifecycle<typeof clockMachine, ClockRow> = {
@@ -72,7 +72,7 @@ export const renderClock = (row: ClockRow): typeof TestClock.Type => ({
   ...commonOf("test_clock", row),
   name: row.name,
   frozen_time: formatInstant(row.frozen_at),
-  // One that is being deleted is shown to nobody.
+  // A clock being deleted is never rendered.
   status: row.state as ClockStatus,
   customer_count: row.customer_count,
   deletes_at: formatInstant(row.deletes_at),

@@ -1,6 +1,6 @@
 /**
- * Moves clocks that are advancing (steps.ts). A worker that dies is noticed by the next one, which finishes its charges and goes on
- * within the window. Clocks take turns: one that others wait for goes back into the queue after a second or so.
+ * Advances test clocks (steps.ts). If a worker dies, another takes its clock over, finishes its charges and continues within the window.
+ * Clocks take turns: a clock that others wait for returns to the queue after about a second.
  */
 import { type Cause, Effect, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
@@ -16,30 +16,30 @@ import { type ClockRow, clockLease } from "./clock.ts"
 import { CLOCK_CHANNEL } from "./clocks.ts"
 import { awaitSent, type ClockWork, inLanes, numberByClock, step, stepFailed } from "./steps.ts"
 
-/** Clocks moved at once by one process: a step is mostly waiting for the database. */
+/** Clocks that one process advances concurrently: a step mostly waits for the database. */
 const SLOTS = 8
-/** Of these, as many are one account's at most: the others have room at once, and the database has time for requests. */
+/** Limit of one account's clocks among these: other accounts get a slot immediately, and the database has time for requests. */
 const SHARE = 3
 /**
- * The lanes that the clocks which one process moves have between them; each has one at least. Where no more is due within a window
- * than fires in one round, one is enough.
+ * Shards that all clocks of one process divide among them; each clock has at least one. One shard is enough if the timers due within a
+ * window fit in one batch.
  */
-const LANES = 4
-/** A clock that others wait for makes room after it, between two steps. */
+const SHARDS = 4
+/** After this time, a clock that others wait for makes room, between two steps. */
 const SLICE_MS = SECOND_MS
-/** Finds clocks whose notice was lost or whose worker died. */
+/** Finds clocks whose notification was lost or whose worker died. */
 const LOOK_EVERY_MS = 5_000
 const RETRY_AFTER_MS = 200
 /**
- * How often in a row a clock's step may lose its database before that counts as the step's own failure: far longer than a restart takes, and not for
- * ever, should it be the step that brings the database down.
+ * Limit of consecutive steps of a clock that lose the database before the loss counts as a failure of the step. Far longer than a restart
+ * takes; finite, in case the step itself brings the database down.
  */
-const MAX_LOST = 30
-const LOST_AFTER_MS = SECOND_MS
+const MAX_LOSSES = 30
+const RETRY_LOSS_AFTER_MS = SECOND_MS
 
 /**
- * Takes up to so many clocks that nobody moves: those of accounts with the fewest moving clocks first, then those that have
- * waited longest. No more than its share of any account, of whose clocks no more are read than those that are moving and as many as may be.
+ * Takes up to `free` clocks that no process advances: first those of accounts with the fewest advancing clocks, then those that have waited
+ * longest. Takes at most SHARE clocks of one account, and reads no more of its clocks than those being advanced plus SHARE.
  */
 export const takeClocks = Effect.fnUntraced(function* (free: number) {
   const sql = yield* SqlClient.SqlClient
@@ -69,7 +69,7 @@ export const takeClocks = Effect.fnUntraced(function* (free: number) {
       FROM (
         SELECT c.account_id, c.livemode, c.id
         FROM queue q JOIN test_clock c ON (c.account_id, c.livemode, c.id) = (q.account_id, q.livemode, q.id)
-        -- By key: written so, no index of those that are advancing stands in for it.
+        -- By key: the concatenation keeps the planner from using an index of advancing clocks.
         WHERE q.here + q.place <= ${SHARE} AND c.state || '' = 'advancing' AND ${isFree("c")}
         ORDER BY q.everywhere + q.place, q.waiting_since NULLS FIRST LIMIT ${free} FOR UPDATE OF c SKIP LOCKED
       ) next
@@ -78,7 +78,7 @@ export const takeClocks = Effect.fnUntraced(function* (free: number) {
   )
 })
 
-/** Whether a clock is waiting to be moved. */
+/** Whether a clock is waiting to be advanced. */
 const isAnyWaiting = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const { isFree } = yield* takingOf(clockLease)
@@ -86,7 +86,7 @@ const isAnyWaiting = Effect.gen(function* () {
   return waiting.length > 0
 })
 
-/** Puts a clock back into the queue, as the last of its account's. */
+/** Returns a clock to the queue, behind its account's other clocks. */
 const giveBack = Effect.fnUntraced(function* (clock: ClockRow) {
   const sql = yield* SqlClient.SqlClient
   const { id } = yield* ProcessLease
@@ -95,43 +95,43 @@ const giveBack = Effect.fnUntraced(function* (clock: ClockRow) {
     WHERE ${isRef(sql, clock)} AND runner = ${id} AND state = 'advancing'`
 })
 
-/** Moves one clock until it arrives, until a step has failed too often, or until its time is over and others wait. */
+/** Advances one clock until it arrives, until a step has failed too often, or until its slice is over and others wait. */
 const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(
   work: ClockWork<R, E, R2, R3>,
   clock: ClockRow,
-  lanesNow: () => number,
+  shardsNow: () => number,
 ) {
   numberByClock(clock)
   let sliceEndsAt = performance.now() + SLICE_MS
-  let over = false
+  let sliceOver = false
   const isOver = Effect.gen(function* () {
-    if (!over && performance.now() >= sliceEndsAt) {
+    if (!sliceOver && performance.now() >= sliceEndsAt) {
       sliceEndsAt = performance.now() + SLICE_MS
-      over = yield* isAnyWaiting
+      sliceOver = yield* isAnyWaiting
     }
-    return over
+    return sliceOver
   })
-  let lost = 0
+  let losses = 0
   const steps = Effect.gen(function* () {
     for (;;) {
       yield* untilClocksAgree
-      const lanes = lanesNow()
-      const next = yield* Effect.uninterruptible(step(work, clock, lanes))
-      lost = 0
+      const shards = shardsNow()
+      const next = yield* Effect.uninterruptible(step(work, clock, shards))
+      losses = 0
       if (next === "nothing") return
-      if (next === "lanes") yield* inLanes(work, clock, lanes, isOver)
+      if (next === "shards") yield* inLanes(work, clock, shards, isOver)
       if (yield* isOver) return yield* giveBack(clock)
     }
   })
-  // Nothing is wrong with a step whose database went away.
+  // The loss of the database is not the step's own failure.
   const failed = (cause: Cause.Cause<unknown>) =>
-    isCertainlyRolledBack(cause) || ++lost > MAX_LOST
+    isCertainlyRolledBack(cause) || ++losses > MAX_LOSSES
       ? Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
           Effect.andThen(stepFailed(clock)),
           Effect.tap(() => Effect.sleep(RETRY_AFTER_MS)),
         )
-      : Effect.logWarning("a clock's step lost its database", { clock: clock.id }, cause).pipe(
-          Effect.andThen(Effect.sleep(LOST_AFTER_MS)),
+      : Effect.logWarning("a clock step lost the database", { clock: clock.id }, cause).pipe(
+          Effect.andThen(Effect.sleep(RETRY_LOSS_AFTER_MS)),
           Effect.as(true),
         )
   let more = true
@@ -140,28 +140,30 @@ const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(
   }
 })
 
-/** Moves clocks for as long as the scope is open: a slot that is free is filled at once. */
+/** Advances clocks for as long as the scope is open; fills a free slot immediately. */
 export const clockWorker = Effect.fnUntraced(function* <R, E, R2, R3>(work: ClockWork<R, E, R2, R3>) {
   const scope = yield* Effect.scope
-  const turn = yield* Semaphore.make(1)
+  const fillLock = yield* Semaphore.make(1)
   let free = SLOTS
-  // A power of two: customers are dealt out by their hash (src/runtime/clockBatches.ts).
-  const lanesNow = () => 2 ** Math.floor(Math.log2(Math.max(1, LANES / (SLOTS - free))))
-  const move = (clock: ClockRow): Effect.Effect<void, never, R | R2 | R3 | SqlClient.SqlClient | ProcessLease> =>
-    releasing(clockLease, [clock], run(work, clock, lanesNow)).pipe(
+  // A power of two: customers are assigned to shards by their hash (src/runtime/clockBatches.ts).
+  const shardsNow = () => 2 ** Math.floor(Math.log2(Math.max(1, SHARDS / (SLOTS - free))))
+  const advanceOne = (clock: ClockRow): Effect.Effect<void, never, R | R2 | R3 | SqlClient.SqlClient | ProcessLease> =>
+    releasing(clockLease, [clock], run(work, clock, shardsNow)).pipe(
       Effect.ensuring(Effect.sync(() => closeWindow(clock.id, clock))),
       Effect.ensuring(Effect.sync(() => free++)),
       Effect.andThen(Effect.suspend(() => fill)),
-      // Whatever is left is found at the next look.
-      orElseUnlessStopped((cause) => Effect.logError("a clock is left for later", { clock: clock.id }, cause)),
+      // The next look finds the clock again.
+      orElseUnlessStopped((cause) =>
+        Effect.logError("a clock cannot be advanced now and is retried later", { clock: clock.id }, cause),
+      ),
       Effect.ignoreCause,
     )
-  const fill = turn.withPermits(1)(
+  const fill = fillLock.withPermits(1)(
     Effect.gen(function* () {
       if (free === 0) return
       const taken = yield* takeClocks(free)
       free -= taken.length
-      for (const clock of taken) yield* Effect.forkIn(move(clock), scope)
+      for (const clock of taken) yield* Effect.forkIn(advanceOne(clock), scope)
     }),
   )
   yield* onNotify("clocks", CLOCK_CHANNEL, LOOK_EVERY_MS, fill)

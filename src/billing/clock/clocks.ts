@@ -1,4 +1,4 @@
-/** Test clocks: the verbs of the API, and the time of a clock's customers (decisions M1, M3). */
+/** Implements the API's operations on test clocks, and reads the time of a clock's customers (decisions M1, M3). */
 import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { addMonths } from "../../../machines/calendar.ts"
@@ -18,10 +18,10 @@ import { amended, transitioned } from "../../runtime/outcome.ts"
 import { CLOCK_NOUN, type ClockRow, clockLifecycle, clocks, knownClocks, renderClock } from "./clock.ts"
 
 const LIFETIME_DAYS = 30
-/** How far ahead a clock can be sent in one go (decision M1). */
+/** Limit of one advance (decision M1). */
 const MAX_ADVANCE_MONTHS = 12
 const MAX_CUSTOMERS = 10_000
-/** What tells the workers of every process that a clock is to be moved. */
+/** The channel that notifies the workers of every process of a clock to advance. */
 export const CLOCK_CHANNEL = "test_clock_advancing"
 
 export const createClock = Effect.fn("clock.create")(function* (
@@ -49,8 +49,8 @@ export const createClock = Effect.fn("clock.create")(function* (
 })
 
 /**
- * Now for a customer: its clock's time, or the wall's. Holds the clock still until the transaction ends; a clock that
- * is moving or broken refuses (422).
+ * Returns the time of a customer: its clock's, or the wall clock's. Locks the clock against changes until the transaction ends. Fails (422)
+ * if the clock is advancing or has failed.
  */
 export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   if (clockId === null) return currentTime()
@@ -59,7 +59,7 @@ export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId
 })
 
 /**
- * When the actor `actor` stands on its clock `clock`, of a query that joins both, as SQL; null of none. While the clock moves, its
+ * SQL for the time of `actor` on its clock `clock`, for a query that joins both; null without a clock. While the clock advances, its
  * customers may be ahead of it.
  */
 export const standingAt = (sql: SqlClient.SqlClient, actor: string, clock: string) => {
@@ -70,17 +70,17 @@ export const standingAt = (sql: SqlClient.SqlClient, actor: string, clock: strin
       WHERE (j.account_id, j.livemode, j.actor_id, j.version) = (${a}.account_id, ${a}.livemode, ${a}.id, ${a}.version))) END`
 }
 
-/** Whether another process moves the clock `clock`, as SQL. It waits for what was under way on it when it began. */
+/** SQL for whether another process advances `clock`; that process waits for the work in flight when it began. */
 export const movesElsewhere = (sql: SqlClient.SqlClient, clock: string, runner: number) => {
   const k = sql(clock)
   return sql`(${k}.state = 'advancing' AND ${k}.runner IS DISTINCT FROM ${runner}::integer)`
 }
 
-/** When a clock stands, as far as it does. */
+/** Returns a clock's time; fails unless the clock is ready. */
 const timeOf = (id: string, row: ClockRow | undefined): Exit.Exit<number, Problem> => {
   if (row === undefined || row.state === "deleting")
     return Exit.fail(
-      problem("resource_missing", `The customer's test clock ${id} was deleted, and the customer goes with it.`),
+      problem("resource_missing", `The customer's test clock ${id} was deleted, and the customer is deleted with it.`),
     )
   if (row.state === "advancing")
     return Exit.fail(
@@ -92,27 +92,29 @@ const timeOf = (id: string, row: ClockRow | undefined): Exit.Exit<number, Proble
 }
 
 /**
- * The time of each of these clocks, as {@link standingTime} tells it; they are locked in the order of their IDs. Of one that somebody
- * else holds, where that is not to be waited for, `lock_timeout`.
+ * Returns the time of each of these clocks like {@link standingTime}, by ID; locks them in ID order. Without {@link WaitForLocks}, a clock
+ * that another transaction has locked gives `lock_timeout`.
  */
 export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>) {
   const waits = yield* WaitForLocks
   const ids = [...new Set(clockIds)]
   const refs = ids.map((id): Ref => ({ ...tenantOf(tenant), id }))
   const rows = yield* clocks.lock(refs, waits ? "SHARE" : "SHARE SKIP LOCKED")
-  const known = new Map(rows.map((row) => [row.id, row]))
-  return new Map(ids.map((id) => [id, waits || known.has(id) ? timeOf(id, known.get(id)) : Exit.fail(LOCKED)] as const))
+  const locked = new Map(rows.map((row) => [row.id, row]))
+  return new Map(
+    ids.map((id) => [id, waits || locked.has(id) ? timeOf(id, locked.get(id)) : Exit.fail(LOCKED)] as const),
+  )
 })
 
 /**
- * Takes a place for one more customer on a clock for each of these, which may name one twice; returns the clock's time for each
- * (decision C6). Of one that somebody else holds, where that is not to be waited for, `lock_timeout`.
+ * Takes a place for one more customer on the clock of each of these IDs, which may repeat; returns the clock's time for each (decision C6).
+ * Without {@link WaitForLocks}, a clock that another transaction has locked gives `lock_timeout`.
  */
 export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>, param: string) {
   if (clockIds.length === 0) return []
   const ids = [...new Set(clockIds)]
   const waits = yield* WaitForLocks
-  // One that is advancing is not waited for.
+  // Does not wait for a clock that is advancing.
   const lockReady = Effect.map(
     clocks.read(
       "c",
@@ -122,25 +124,25 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
     ),
     (rows) => new Map(rows.map((row) => [row.id, row])),
   )
-  const atFirst = yield* lockReady
-  const others = atFirst.size === ids.length ? new Map<string, ClockRow>() : yield* knownClocks.find(tenant, ids)
-  const becameReady = [...others.values()].some(({ id, state }) => state === "ready" && !atFirst.has(id))
-  const locked = waits && becameReady ? yield* lockReady : atFirst
-  const known = new Map([...others, ...locked])
+  const lockedFirst = yield* lockReady
+  const others = lockedFirst.size === ids.length ? new Map<string, ClockRow>() : yield* knownClocks.find(tenant, ids)
+  const becameReady = [...others.values()].some(({ id, state }) => state === "ready" && !lockedFirst.has(id))
+  const locked = waits && becameReady ? yield* lockReady : lockedFirst
+  const byId = new Map([...others, ...locked])
   const changed = new Map<string, ClockRow>()
   const joined = yield* Effect.forEach(clockIds, (id) =>
     Effect.exit(
       Effect.gen(function* () {
-        const clock = changed.get(id) ?? known.get(id)
+        const clock = changed.get(id) ?? byId.get(id)
         if (clock === undefined) return yield* noSuchReference(CLOCK_NOUN, id, param)
         if (clock.state !== "ready")
           return yield* problem(
             "test_clock_not_ready",
-            `The test clock is ${clock.state}: only a ready one takes customers.`,
+            `The test clock is ${clock.state}: only a ready clock takes customers.`,
           )
         if (!locked.has(id)) return yield* LOCKED
         if (clock.customer_count >= MAX_CUSTOMERS)
-          return yield* problem("test_clock_full", "The test clock holds 10,000 customers already.")
+          return yield* problem("test_clock_full", "The test clock already has 10,000 customers.")
         changed.set(id, { ...clock, customer_count: clock.customer_count + 1 })
         return clock.frozen_at
       }),
@@ -148,12 +150,12 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
   )
   ;(yield* unitOfWork).update(
     clocks,
-    [...changed.values()].map((after) => ({ before: known.get(after.id)!, after })),
+    [...changed.values()].map((after) => ({ before: byId.get(after.id)!, after })),
   )
   return joined
 })
 
-/** Applies an event to a locked clock, on which `changes` are made too, and writes what follows from it. */
+/** Applies an event and `changes` to a locked clock and commits the outcome; returns the clock's new row. */
 export const transitionClock = Effect.fnUntraced(function* (
   clock: ClockRow,
   event: ClockEvent,
@@ -179,7 +181,7 @@ export const transitionClock = Effect.fnUntraced(function* (
   return row
 })
 
-/** Refuses what a clock cannot be sent to. */
+/** Fails if the clock cannot advance to `targetAt`. */
 const mayAdvance = Effect.fnUntraced(function* (clock: ClockRow, targetAt: number) {
   if (targetAt <= clock.frozen_at)
     return yield* invalid(
@@ -195,7 +197,7 @@ const mayAdvance = Effect.fnUntraced(function* (clock: ClockRow, targetAt: numbe
     return yield* problem("test_clock_not_ready", "The test clock is in internal_failure: it can only be deleted.")
 })
 
-/** Sends a clock on its way; a worker moves it (decision M1). */
+/** Starts the advance of a clock; a worker carries it out (decision M1). */
 export const advanceClock = Effect.fn("clock.advance")(function* (
   tenant: Tenant,
   id: string,
@@ -203,15 +205,15 @@ export const advanceClock = Effect.fn("clock.advance")(function* (
 ) {
   const sql = yield* SqlClient.SqlClient
   const targetAt = parseInstant(input.frozen_time)!
-  // Of one that is advancing it is said without waiting for a moment at which nobody holds it.
+  // Refuses an advancing clock before locking it, without waiting for its worker's lock.
   yield* mayAdvance(yield* knownClocks.get(tenant, id), targetAt)
   const clock = yield* knownClocks.lockOne(tenant, id)
   yield* mayAdvance(clock, targetAt)
-  const moved = yield* transitionClock(
+  const advancing = yield* transitionClock(
     clock,
     { type: "advance", at: clock.frozen_at, targetAt },
     { runner: null, waiting_since: currentTime() },
   )
   yield* sql`SELECT pg_notify(${CLOCK_CHANNEL}, ${id})`
-  return moved
+  return advancing
 })

@@ -1,6 +1,6 @@
 /**
- * Deleting test clocks: by request, and once their time is over (decisions M1, M4). A clock is gone as soon as it is marked;
- * its rows, which may be many, go in the background (src/process/deletion).
+ * Deletes test clocks by request, and when they expire (decisions M1, M4). The API stops showing a clock as soon as it is marked. Its rows,
+ * which may be many, are deleted in the background (src/process/deletion).
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -16,10 +16,10 @@ import { advance, rowAfter } from "../../runtime/lifecycle.ts"
 import { transitioned } from "../../runtime/outcome.ts"
 import { type ClockRow, clockLifecycle, knownClocks } from "./clock.ts"
 
-/** Clocks that are marked in one transaction. */
+/** Limit of clocks marked in one transaction. */
 const MAX_MARKED = 500
 
-/** Marks locked clocks as being deleted: from the commit on they are gone for everybody, and nothing moves them. */
+/** Marks locked clocks as being deleted: after the commit no request finds them, and no worker advances them. */
 const markDeleted = Effect.fnUntraced(function* (rows: ReadonlyArray<ClockRow>) {
   const commands = rows.map((row) => ({ row, event: { type: "delete" as const, at: row.frozen_at } }))
   const transitions = advance(clockLifecycle, commands)
@@ -36,11 +36,11 @@ const refuseAdvancing = (clock: ClockRow) =>
     : Effect.void
 
 /**
- * Deletes a clock with its customers and all that is theirs, and their books, silently, in the background: {@link whenDeleted}
- * waits for that.
+ * Deletes a clock with its customers, all their data and their books. The deletion runs in the background and emits no events; {@link
+ * whenDeleted} waits for it.
  */
 export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, id: string) {
-  // Of one that is advancing it is said without waiting for a moment at which nobody holds it.
+  // Refuses an advancing clock before locking it, without waiting for its worker's lock.
   yield* refuseAdvancing(yield* knownClocks.get(tenant, id))
   const clock = yield* knownClocks.lockOne(tenant, id)
   yield* refuseAdvancing(clock)
@@ -49,10 +49,10 @@ export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, 
   return clock
 })
 
-/** Waits until a clock is deleted, or for some seconds. */
+/** Waits until a clock is deleted, for some seconds at most. */
 export const whenDeleted = (clock: Ref) => Effect.flatMap(Deletions, (deletions) => deletions.wait(clock))
 
-/** Has the clocks deleted whose time is over (`deletes_at`, decision M1); returns how many there were. */
+/** Deletes clocks that have expired (`deletes_at`, decision M1); returns how many. */
 const expireSome = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const expired = yield* sql<ClockRow>`
@@ -68,12 +68,12 @@ export const expireClocks = Effect.flatMap(SqlClient.SqlClient, (sql) =>
   Effect.repeat(sql.withTransaction(expireSome), { while: (found) => found === MAX_MARKED }),
 )
 
-/** Has clocks deleted as their time ends, for as long as the scope is open. */
+/** Deletes clocks as they expire, for as long as the scope is open. */
 export const expiryWorker = every("clock expiry", MINUTE_MS, expireClocks)
 
 /**
- * Stops clocks of a sandbox that is being emptied: whoever moves one sees at its next step that it is gone. Their rows go
- * with the sandbox. Returns how many there were.
+ * Stops clocks of a sandbox that is being emptied: a clock's worker finds it marked at its next step. The sandbox's deletion deletes their
+ * rows. Returns how many were stopped.
  */
 export const stopClocks = Effect.fnUntraced(function* (tenant: Tenant, limit: number) {
   const sql = yield* SqlClient.SqlClient
@@ -84,8 +84,8 @@ export const stopClocks = Effect.fnUntraced(function* (tenant: Tenant, limit: nu
 })
 
 /**
- * What is deleted of a clock, in this order. What is to be sent still has an index of its own among the nudges; events are
- * last but for what the simulator noted: once nobody is left, nothing more happens.
+ * Lists what is deleted of a clock, in this order. Nudges still to send have an index of their own. Events are deleted after the actors
+ * that could emit more of them.
  */
 export const CLOCK_STEPS: ReadonlyArray<Step> = [
   actorsOf({ table: "nudge", name: "nudge to send", where: "state = 'sending'" }),

@@ -8,14 +8,14 @@ import { advanceClock, createClock } from "./clocks.ts"
 import { deleteClock, whenDeleted } from "./deletion.ts"
 
 /** The clocks that are not being deleted. */
-const known: Filter = (sql) => sql`state <> 'deleting'`
+const notDeleting: Filter = (sql) => sql`state <> 'deleting'`
 
 export const clockEndpoints = [
   bind(clockApi.create, {
     kind: "write",
     run: each((request) => Effect.map(createClock(request, request.body), renderClock)),
   }),
-  bind(clockApi.list, { kind: "read", run: (request) => listOf(clocks, request, renderClock, [known]) }),
+  bind(clockApi.list, { kind: "read", run: (request) => listOf(clocks, request, renderClock, [notDeleting]) }),
   bind(clockApi.get, { kind: "read", run: (request) => Effect.map(knownClocks.get(request, request.id), renderClock) }),
   bind(clockApi.advance, {
     kind: "write",

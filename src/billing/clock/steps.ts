@@ -1,6 +1,6 @@
 /**
- * The steps of one clock that is advancing (decision M7): from one window of its time to the next, in each of them round by round,
- * each round a transaction, until the target. Which clock is moved when is the worker's affair (clockWorker.ts).
+ * Runs the steps of one advancing clock (decision M7): window by window of its time, and in each window batch by batch, each a transaction,
+ * until the target. clockWorker.ts decides which clock advances when.
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -15,49 +15,49 @@ import type { AfterCommit, TimerHandler } from "../../runtime/fire.ts"
 import { type ClockRow, clocks } from "./clock.ts"
 import { transitionClock } from "./clocks.ts"
 
-/** How much time a clock goes through at once: one in which each instant has its own number (src/base/ids.ts). */
+/** Length of a window of clock time: each instant in it has its own number in IDs (src/base/ids.ts). */
 const WINDOW_MS = DAY_MS - 1
-/** An answer of a rail usually takes no longer. */
+/** A rail usually answers within this time. */
 const LOOK_AGAIN_MS = 20
 
 /**
- * What fires on a clock, what finishes the charges that a dead worker left on it, what sends its nudges, and what is done step
- * by step before it arrives (returns whether there is more of that).
+ * The work on a clock: the handlers of its timers; `recover` finishes charges that a dead worker left; `send` sends its nudges; `arrive`
+ * runs step by step before the clock arrives, and returns whether more is left.
  */
 export interface ClockWork<R, E, R2, R3> {
   readonly handlers: ReadonlyArray<TimerHandler<R>>
   readonly recover: (clockId: string) => Effect.Effect<unknown, E, R2>
-  readonly send: (clockId: string, lane: Shard) => Effect.Effect<unknown, E, R3>
+  readonly send: (clockId: string, shard: Shard) => Effect.Effect<unknown, E, R3>
   readonly arrive: (clock: Ref, at: number) => Effect.Effect<boolean, SqlError.SqlError, SqlClient.SqlClient>
 }
 
 /**
- * Time does not move while a rail or a messenger is being talked to: charges and nudges of requests that were under way
- * when the advance began are settled first, by whoever sent them, or by us where that process is dead.
+ * Waits until no charge or nudge on the clock is in flight: time does not advance during a call to a rail or messenger. The process that
+ * sent them settles them, or this process if that one is dead.
  */
 export const awaitSent = Effect.fnUntraced(function* <R, E, R2, R3>(
   { recover, send }: ClockWork<R, E, R2, R3>,
   clock: ClockRow,
 ) {
   const sql = yield* SqlClient.SqlClient
-  const mine = sql`${ofTenant(sql, clock)} AND test_clock_id = ${clock.id}`
-  const underWay = Effect.andThen(
+  const ofClock = sql`${ofTenant(sql, clock)} AND test_clock_id = ${clock.id}`
+  const inFlight = Effect.andThen(
     Effect.andThen(recover(clock.id), send(clock.id, ONE_SHARD)),
     sql`
-      (SELECT 1 FROM charge WHERE ${mine} AND runner IS NOT NULL LIMIT 1)
-      UNION ALL (SELECT 1 FROM nudge WHERE ${mine} AND state = 'sending' LIMIT 1)`,
+      (SELECT 1 FROM charge WHERE ${ofClock} AND runner IS NOT NULL LIMIT 1)
+      UNION ALL (SELECT 1 FROM nudge WHERE ${ofClock} AND state = 'sending' LIMIT 1)`,
   )
-  yield* Effect.repeat(underWay, { until: (found) => found.length === 0, schedule: Schedule.spaced(LOOK_AGAIN_MS) })
+  yield* Effect.repeat(inFlight, { until: (found) => found.length === 0, schedule: Schedule.spaced(LOOK_AGAIN_MS) })
 })
 
-/** The clock, locked, as long as this process moves it. */
+/** Locks the clock; undefined if this process no longer advances it. */
 const lockMine = Effect.fnUntraced(function* (clock: ClockRow, mode: LockMode = "UPDATE") {
   const { id } = yield* ProcessLease
   const [row] = yield* clocks.lock([refOf(clock)], mode)
   return row?.runner === id ? row : undefined
 })
 
-/** The window in which `at` falls: the present one, or one that begins with it. */
+/** Returns the window that contains `at`: the current one, or a new one that begins at `at`. */
 const windowAt = (row: ClockRow, at: number) => {
   const { frozen_at, window_to_at, window_opened_at } = row
   if (window_to_at !== null && window_opened_at !== null && at <= window_to_at)
@@ -70,7 +70,7 @@ const windowAt = (row: ClockRow, at: number) => {
   }
 }
 
-/** IDs of what is made on the clock are in the order of its time, for as long as the run over it lasts that `clock` is of. */
+/** Makes new IDs on the clock sort by its time, until the run that `clock` belongs to ends. */
 export const numberByClock = (
   clock: ClockRow,
   { frozen_at, window_opened_at }: Pick<ClockRow, "frozen_at" | "window_opened_at"> = clock,
@@ -78,15 +78,15 @@ export const numberByClock = (
   if (window_opened_at !== null) openWindow(clock.id, clock, { fromAt: frozen_at, openedAt: window_opened_at })
 }
 
-/** What comes after a step: nothing, another one, or the rest of the window in lanes. */
+/** The result of a step: what runs next (nothing, another step, or the rest of the window in shards), and the work after the commit. */
 interface Stepped<R> {
-  readonly next: "nothing" | "step" | "lanes"
+  readonly next: "nothing" | "step" | "shards"
   readonly after: AfterCommit<R>
 }
 
 const ARRIVED: Stepped<never> = { next: "nothing", after: Effect.void }
 
-/** The clock stands at its target, once all that is to be done before is done. */
+/** Ends the advance at the target, or runs one more step of the work before it. */
 const arriveAt = Effect.fnUntraced(function* <R, E, R2, R3>(
   { arrive }: ClockWork<R, E, R2, R3>,
   clock: ClockRow,
@@ -95,39 +95,39 @@ const arriveAt = Effect.fnUntraced(function* <R, E, R2, R3>(
 ) {
   if (yield* arrive(refOf(row), target)) return { ...ARRIVED, next: "step" as const }
   closeWindow(row.id, clock)
-  const standing = { frozen_at: target, window_to_at: null, window_opened_at: null, runner: null }
-  yield* transitionClock(row, { type: "arrived", at: target }, standing)
+  const atTarget = { frozen_at: target, window_to_at: null, window_opened_at: null, runner: null }
+  yield* transitionClock(row, { type: "arrived", at: target }, atTarget)
   return ARRIVED
 })
 
-/** Fires what is next in a lane, within the window that is open; returns whether there was anything. */
-const laneStep = Effect.fnUntraced(function* <R, E, R2, R3>(
+/** Fires the next batch of a shard within the open window; returns whether it fired one. */
+const shardStep = Effect.fnUntraced(function* <R, E, R2, R3>(
   { handlers, send }: ClockWork<R, E, R2, R3>,
   clock: ClockRow,
-  lane: Shard,
+  shard: Shard,
 ) {
   const sql = yield* SqlClient.SqlClient
   const work = Effect.gen(function* () {
     const row = yield* lockMine(clock, "SHARE")
     if (row?.state !== "advancing") return undefined
-    const round = batchOf(yield* nextOnClock(refOf(row), row.window_to_at!, lane))
-    return round.length === 0 ? undefined : yield* fireBatch(handlers, refOf(row), round)
+    const batch = batchOf(yield* nextOnClock(refOf(row), row.window_to_at!, shard))
+    return batch.length === 0 ? undefined : yield* fireBatch(handlers, refOf(row), batch)
   })
   const after = yield* sql.withTransaction(work)
   if (after === undefined) return false
   yield* after
-  yield* send(clock.id, lane)
+  yield* send(clock.id, shard)
   return true
 })
 
 /**
- * One step: a round of what is due within the clock's window, or arrival; where much is due, no more than opening the window,
- * which is gone through in lanes.
+ * Runs one step: fires a batch of timers due in the clock's window, or arrives. If many timers are due, it only opens the window, which
+ * then runs in shards.
  */
 export const step = Effect.fnUntraced(function* <R, E, R2, R3>(
   clockWork: ClockWork<R, E, R2, R3>,
   clock: ClockRow,
-  lanes: number,
+  shards: number,
 ) {
   const sql = yield* SqlClient.SqlClient
   const { handlers, send } = clockWork
@@ -143,8 +143,8 @@ export const step = Effect.fnUntraced(function* <R, E, R2, R3>(
       (yield* unitOfWork).update(clocks, [{ before: row, after: { ...row, ...window } }])
     numberByClock(clock, window)
     const within = next.filter(({ due_at }) => due_at <= window.window_to_at)
-    return lanes > 1 && within.length >= MANY && row.failed_steps === 0
-      ? { next: "lanes" as const, after: Effect.void }
+    return shards > 1 && within.length >= MANY && row.failed_steps === 0
+      ? { next: "shards" as const, after: Effect.void }
       : { next: "step" as const, after: yield* fireBatch(handlers, refOf(row), batchOf(within)) }
   })
   const stepped = yield* sql.withTransaction(work)
@@ -153,28 +153,28 @@ export const step = Effect.fnUntraced(function* <R, E, R2, R3>(
   return stepped.next
 })
 
-/** Goes through the rest of the window that is open, in lanes, until it is over or `isOver` says so. */
+/** Runs the rest of the open window in shards, until it is done or `isOver` returns true. */
 export const inLanes = Effect.fnUntraced(function* <R, E, R2, R3, E4, R4>(
   work: ClockWork<R, E, R2, R3>,
   clock: ClockRow,
-  lanes: number,
+  shards: number,
   isOver: Effect.Effect<boolean, E4, R4>,
 ) {
-  const goThrough = Effect.fnUntraced(function* (no: number) {
-    const whole = Effect.uninterruptible(laneStep(work, clock, { no, of: lanes }))
-    while ((yield* whole) && !(yield* isOver)) {}
+  const runShard = Effect.fnUntraced(function* (no: number) {
+    const fireNext = Effect.uninterruptible(shardStep(work, clock, { no, of: shards }))
+    while ((yield* fireNext) && !(yield* isOver)) {}
   })
-  yield* Effect.forEach(Array.from({ length: lanes }).keys(), goThrough, { concurrency: lanes, discard: true })
+  yield* Effect.forEach(Array.from({ length: shards }).keys(), runShard, { concurrency: shards, discard: true })
 })
 
-/** Counts a step that failed; returns whether another is to be tried. */
+/** Counts a failed step; returns whether to try another. */
 export const stepFailed = Effect.fnUntraced(function* (clock: ClockRow) {
   const sql = yield* SqlClient.SqlClient
   const work = Effect.gen(function* () {
     const row = yield* lockMine(clock)
     if (row === undefined) return false
-    const moved = yield* transitionClock(row, { type: "step.failed", at: row.frozen_at })
-    return moved.state === "advancing"
+    const changed = yield* transitionClock(row, { type: "step.failed", at: row.frozen_at })
+    return changed.state === "advancing"
   })
   return yield* sql.withTransaction(work)
 })

@@ -1,4 +1,4 @@
-/** The port to whatever charges a customer's payment methods: it takes part in the transaction that changes them. */
+/** MethodUsers is the port to the subscriptions that a customer's payment methods pay for. It runs in the transaction that changes them. */
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { ProcessLease } from "../../process/ProcessLease.ts"
@@ -6,7 +6,7 @@ import type { CustomerRow } from "./customer.ts"
 
 type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | ProcessLease>
 
-/** What a change of a method means: returns what is left to do after the commit. `now` is the customer's. */
+/** Reacts to a change of a method; returns the work to run after the commit. `now`: the time on the customer's clock. */
 type Change = (
   customer: CustomerRow,
   methodId: string,
@@ -16,11 +16,11 @@ type Change = (
 export class MethodUsers extends Context.Service<
   MethodUsers,
   {
-    /** There is a new default (decision E6). */
+    /** The customer has a new default method (decision E6). */
     readonly methodSet: Change
     /** A method is about to be removed (decisions C4, E28). */
     readonly methodRemoved: Change
-    /** Finishes the charges of a request that a crash cut short. */
+    /** Finishes the charges of a request that a crash interrupted. */
     readonly recover: (customerId: string) => Work
   }
->()("billing/customer/MethodUsers") {}
+>()("billing/billing/customer/MethodUsers") {}

@@ -1,4 +1,4 @@
-/** Customers on the wire. */
+/** Defines the wire schemas and endpoints of customers. */
 import { Schema } from "effect"
 import { declare } from "../../http/Endpoint.ts"
 import { pageFields } from "../../http/lists.ts"
@@ -56,7 +56,8 @@ export const CustomerPatch = Struct({
 })
 export type CustomerPatch = typeof CustomerPatch.Type
 
-const filter = (what: string) => Schema.String.check(Schema.isBetweenCodePoints(1, 254)).annotate({ description: what })
+const filter = (description: string) =>
+  Schema.String.check(Schema.isBetweenCodePoints(1, 254)).annotate({ description })
 
 const CustomerList = Struct({
   ...pageFields,
@@ -128,7 +129,7 @@ export const customerApi = {
     path: "/customers/:id/payment-methods/:payment_method",
     summary: "Remove a payment method from a customer",
     notes:
-      "Subscriptions that had it as their own go back to the customer's default, which is tried at once on what they owe.",
+      "Subscriptions that had it as their own payment method return to the customer's default, which is charged immediately for what they owe.",
     access: "customers",
     status: 200,
     success: Deleted,

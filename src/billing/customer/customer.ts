@@ -1,4 +1,4 @@
-/** A customer: its table, and how the API shows it. */
+/** Declares the customer table and renders customers for the API. */
 import { Effect } from "effect"
 import type { Metadata } from "../../base/metadata.ts"
 import * as column from "../../db/columns.ts"
@@ -36,7 +36,7 @@ export const renderCustomer = (row: CustomerRow, method: PaymentMethodSummary | 
   metadata: row.metadata,
 })
 
-/** Customers as the API shows them, with their default payment methods. */
+/** Renders customers for the API, with their default payment methods. */
 export const renderCustomers = Effect.fnUntraced(function* (rows: ReadonlyArray<CustomerRow>) {
   const methods = yield* findPaymentMethods(
     rows.flatMap(({ account_id, livemode, id, default_payment_method_id: method }) =>

@@ -1,4 +1,4 @@
-/** Customers: the verbs of the API (decisions C4 to C6). */
+/** Implements the API's operations on customers (decisions C4 to C6). */
 import { Effect, Exit } from "effect"
 import { newId } from "../../base/ids.ts"
 import { mergeMetadata } from "../../base/metadata.ts"
@@ -13,20 +13,22 @@ import { type CustomerRow, customers, renderCustomer } from "./customer.ts"
 
 const METHOD = "default_payment_method"
 
-/** Creates customers for requests that came together: for each what it comes to. */
+/** Creates customers for requests that are processed together; returns the result of each. */
 export const createCustomers = Effect.fn("customer.create")(function* (
   { account_id, livemode }: Tenant,
   inputs: ReadonlyArray<CustomerCreate>,
 ) {
-  const noted = yield* Effect.forEach(inputs, ({ metadata }) => Effect.exit(mergeMetadata({}, metadata)))
-  // A place on a clock is taken by those alone who will have it.
-  const clocks = inputs.map(({ test_clock }, at) => (Exit.isSuccess(noted[at]!) ? (test_clock ?? null) : null))
+  const metadataResults = yield* Effect.forEach(inputs, ({ metadata }) => Effect.exit(mergeMetadata({}, metadata)))
+  // Only requests with valid metadata take a place on a clock.
+  const clocks = inputs.map(({ test_clock }, at) =>
+    Exit.isSuccess(metadataResults[at]!) ? (test_clock ?? null) : null,
+  )
   const onClocks = clocks.filter((id) => id !== null)
   const joined = onClocks.length === 0 ? [] : yield* joinClocks({ account_id, livemode }, onClocks, "test_clock")
-  const wall = currentTime()
-  let place = 0
-  const made = yield* Effect.forEach(inputs, (input, at) => {
-    const now = clocks[at] === null ? Exit.succeed(wall) : joined[place++]!
+  const wallTime = currentTime()
+  let nextJoined = 0
+  const results = yield* Effect.forEach(inputs, (input, at) => {
+    const now = clocks[at] === null ? Exit.succeed(wallTime) : joined[nextJoined++]!
     return Effect.exit(
       Effect.gen(function* () {
         return {
@@ -38,20 +40,20 @@ export const createCustomers = Effect.fn("customer.create")(function* (
           phone: input.phone ?? null,
           default_payment_method_id: null,
           test_clock_id: clocks[at]!,
-          metadata: yield* noted[at]!,
+          metadata: yield* metadataResults[at]!,
           created_at: yield* now,
         } satisfies CustomerRow
       }),
     )
   })
-  const created = made.filter(Exit.isSuccess).map(({ value }) => value)
+  const created = results.filter(Exit.isSuccess).map(({ value }) => value)
   ;(yield* unitOfWork).insert(customers, created)
-  return made.map(Exit.map((row) => renderCustomer(row, undefined)))
+  return results.map(Exit.map((row) => renderCustomer(row, undefined)))
 })
 
 /**
- * A customer locked for a change, and its own now: to be taken before its subscriptions are locked. A clock that moves
- * refuses (422).
+ * Locks a customer for a change and returns it with the time on its clock. Call this before locking the customer's subscriptions. Fails
+ * (422) while the clock advances.
  */
 export const lockForChange = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   const { test_clock_id } = yield* customers.get(tenant, id)
@@ -59,15 +61,15 @@ export const lockForChange = Effect.fnUntraced(function* (tenant: Tenant, id: st
   return { customer: yield* customers.lockOne(tenant, id, "NO KEY UPDATE"), now }
 })
 
-/** Changes a customer. Returns it with its own now, and the default payment method where that is a new one. */
+/** Changes a customer. Returns it with the time on its clock, and the default payment method if it is a new one. */
 export const updateCustomer = Effect.fn("customer.update")(function* (
   tenant: Tenant,
   id: string,
   patch: CustomerPatch,
 ) {
   const named = patch.default_payment_method
-  const judged = named == null ? Effect.void : findNamed({ ...tenantOf(tenant), id }, named, METHOD)
-  const { customer: before, now } = yield* beforeState(judged, lockForChange(tenant, id))
+  const methodCheck = named == null ? Effect.void : findNamed({ ...tenantOf(tenant), id }, named, METHOD)
+  const { customer: before, now } = yield* beforeState(methodCheck, lockForChange(tenant, id))
   const metadata = yield* mergeMetadata(before.metadata, patch.metadata)
   const method = named == null ? named : (yield* nameMethod(before, named, METHOD, now)).id
   const customer: CustomerRow = {

@@ -19,7 +19,7 @@ import { type CustomerRow, customers, renderCustomers } from "./customer.ts"
 import { createCustomers, lockForChange, updateCustomer } from "./customers.ts"
 import { MethodUsers } from "./MethodUsers.ts"
 
-/** Customers with a key and its value in their metadata: a row for each is kept for this. */
+/** Finds customers by a metadata key and value, in the table that has one row for each pair. */
 const havingPair =
   ([key, value]: readonly [string, string]): Finder =>
   ({ sql, mine, beyond }) => {
@@ -27,14 +27,14 @@ const havingPair =
     return sql`SELECT customer_id AS id FROM customer_metadata_pair WHERE ${sql.and([mine, pair, ...beyond("customer_id")])}`
   }
 
-const one = (row: CustomerRow) => Effect.map(renderCustomers([row]), ([customer]) => customer!)
+const renderOne = (row: CustomerRow) => Effect.map(renderCustomers([row]), ([customer]) => customer!)
 
-const removed = ({ livemode }: Tenant, id: string) => deleted("payment_method", { livemode, id })
+const deletedMethod = ({ livemode }: Tenant, id: string) => deleted("payment_method", { livemode, id })
 
 export const customerEndpoints = [
   bind(customerApi.create, {
     kind: "write",
-    // A clock, which has one more customer then; otherwise nothing that there is.
+    // A new customer on a clock changes the clock's row; any other waits for no lock.
     lockKey: ({ body }) => body.test_clock ?? "",
     run: (tenant, requests) =>
       createCustomers(
@@ -47,10 +47,10 @@ export const customerEndpoints = [
     run: Effect.fnUntraced(function* (request) {
       const { email, phone, metadata } = request.query
       const [pair] = Object.entries(metadata ?? {})
-      // Those with an e-mail address or phone number are few: their metadata is looked at.
+      // Few customers share an e-mail address or phone number: their metadata is compared directly.
       const finder = pair === undefined || email !== undefined || phone !== undefined ? undefined : havingPair(pair)
       const filters = [
-        // A plus that is not encoded arrives as a space, which no address has, and with which no number begins.
+        // An unencoded plus arrives as a space. No address contains a space, and no phone number begins with one.
         email === undefined
           ? undefined
           : (sql: SqlClient.SqlClient) => sql`email_key = lower(${email.replaceAll(" ", "+")})`,
@@ -61,7 +61,10 @@ export const customerEndpoints = [
       return { ...rows, data: yield* renderCustomers(rows.data) }
     }),
   }),
-  bind(customerApi.get, { kind: "read", run: (request) => Effect.flatMap(customers.get(request, request.id), one) }),
+  bind(customerApi.get, {
+    kind: "read",
+    run: (request) => Effect.flatMap(customers.get(request, request.id), renderOne),
+  }),
   bind(customerApi.update, {
     kind: "two-phase",
     check: checkMethod("default_payment_method"),
@@ -70,18 +73,18 @@ export const customerEndpoints = [
         const { customer, now, newMethod } = yield* updateCustomer(request, request.id, request.body)
         const users = yield* MethodUsers
         const after = newMethod === undefined ? Effect.void : yield* users.methodSet(customer, newMethod, now)
-        const shown = yield* one(customer)
-        return { id: customer.id, made: () => shown, after: Effect.as(after, shown) }
+        const rendered = yield* renderOne(customer)
+        return { id: customer.id, made: () => rendered, after: Effect.as(after, rendered) }
       }),
     ),
     finish: (_, id) => Effect.flatMap(MethodUsers, (users) => users.recover(id)),
-    reply: (tenant, id) => Effect.flatMap(customers.get(tenant, id), one),
+    reply: (tenant, id) => Effect.flatMap(customers.get(tenant, id), renderOne),
   }),
   bind(customerApi.listMethods, {
     kind: "read",
     run: Effect.fnUntraced(function* (request) {
       const customer = yield* customers.get(request, request.id)
-      // Sandbox IDs are in no order of time.
+      // Sandbox IDs do not sort by time.
       return yield* listOf(paymentMethods, request, renderPaymentMethod, [equals("customer_id", customer.id)], {
         order: "attached_no",
       })
@@ -92,16 +95,16 @@ export const customerEndpoints = [
     begin: each(
       Effect.fnUntraced(function* (request) {
         const id = request.params.payment_method!
-        const judged = getPaymentMethod(request, id)
-        const { customer, now } = yield* beforeState(judged, lockForChange(request, request.id))
-        yield* judged
+        const methodCheck = getPaymentMethod(request, id)
+        const { customer, now } = yield* beforeState(methodCheck, lockForChange(request, request.id))
+        yield* methodCheck
         const after = yield* (yield* MethodUsers).methodRemoved(customer, id, now)
         yield* detach(customer, id)
-        const made = removed(request, id)
-        return { id: methodKey(customer.id, id), made: () => made, after: Effect.as(after, made) }
+        const response = deletedMethod(request, id)
+        return { id: methodKey(customer.id, id), made: () => response, after: Effect.as(after, response) }
       }),
     ),
     finish: (_, key) => Effect.flatMap(MethodUsers, (users) => users.recover(namesOf(key).customer)),
-    reply: (tenant, key) => Effect.succeed(removed(tenant, namesOf(key).method)),
+    reply: (tenant, key) => Effect.succeed(deletedMethod(tenant, namesOf(key).method)),
   }),
 ]

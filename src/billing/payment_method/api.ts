@@ -1,4 +1,4 @@
-/** Payment methods on the wire. */
+/** Defines the wire schemas and endpoints of payment methods. */
 import { Schema } from "effect"
 import { declare } from "../../http/Endpoint.ts"
 import { pageFieldsOf } from "../../http/lists.ts"
@@ -7,7 +7,7 @@ import { PAYMENT_METHOD_TYPES } from "../../rails/rail/PaymentRail.ts"
 
 const { Boolean: Bool, Int, Literal, Literals, NullOr, String: Text, Struct } = Schema
 
-const looks = {
+const displayFields = {
   type: Literals(PAYMENT_METHOD_TYPES),
   brand: NullOr(Text),
   last4: NullOr(Text),
@@ -17,7 +17,7 @@ const looks = {
 }
 
 /** A payment method as other objects show it. */
-export const PaymentMethodSummary = Struct({ id: Text, ...looks })
+export const PaymentMethodSummary = Struct({ id: Text, ...displayFields })
 
 export const EXAMPLE_CARD = {
   id: "pm_test_success",
@@ -29,7 +29,7 @@ export const EXAMPLE_CARD = {
   exp_year: 2034,
 } as const
 
-export const PaymentMethod = Struct({ ...common("payment_method"), customer: Text, ...looks }).annotate({
+export const PaymentMethod = Struct({ ...common("payment_method"), customer: Text, ...displayFields }).annotate({
   identifier: "payment_method",
   examples: [
     {
@@ -46,14 +46,14 @@ export const TestPaymentMethod = Struct({
   id: Text,
   object: Literal("test_payment_method"),
   livemode: Bool,
-  ...looks,
-  behaviour: Text.annotate({ description: "What charges with it do, in words" }),
+  ...displayFields,
+  behaviour: Text.annotate({ description: "How charges with this payment method behave, in words" }),
 }).annotate({
   identifier: "test_payment_method",
   examples: [{ ...EXAMPLE_CARD, object: "test_payment_method", livemode: false, behaviour: "Every charge succeeds." }],
 })
 
-/** All test methods where no limit is asked for: they are there to choose from. */
+/** Default page size, which fits all test methods. */
 export const WHOLE = 100
 
 export const paymentMethodApi = {

@@ -1,4 +1,4 @@
-/** Payment methods attached to customers (decision C4). */
+/** Stores the payment methods attached to customers (decision C4). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { invalid, noSuch, noSuchReference, type Problem } from "../../base/problem.ts"
@@ -19,7 +19,7 @@ const TEST_PREFIX = "pm_test_"
 
 const { immutable, mutable } = columnsOf()
 
-/** Sandbox methods keep their `pm_test_` IDs, so an ID is unique for its customer only. */
+/** Sandbox methods keep their `pm_test_` IDs, so an ID is unique only within its customer. */
 export const paymentMethods = table(
   "payment_method",
   { noun: "payment method", once: "(account_id, livemode, customer_id, id)" },
@@ -31,7 +31,7 @@ export const paymentMethods = table(
     bank_name: immutable(column.nullable(column.text)),
     exp_month: mutable(column.nullable(column.integer)),
     exp_year: mutable(column.nullable(column.integer)),
-    /** The rail that saved it: charges with it go through that one (decision P4). */
+    /** The rail that saved the method and charges it (decision P4). */
     rail: immutable(column.oneOf(RAILS)),
     created_at: immutable(column.instant),
   },
@@ -50,15 +50,15 @@ export const renderPaymentMethod = (row: PaymentMethodRow): typeof PaymentMethod
   exp_year: row.exp_year,
 })
 
-/** A payment method, and the rail that it goes through. */
+/** A payment method with the rail that charges it. */
 export interface AttachedMethod extends PaymentMethodSummary {
   readonly rail: RailName
 }
 
-/** What other objects show of a payment method. */
+/** The part of a payment method that other objects show. */
 export const summaryOf = ({ rail: _, ...summary }: AttachedMethod): PaymentMethodSummary => summary
 
-/** Where the token of a payment method is kept, for what seals it. */
+/** The place of a payment method's token, for sealing it. */
 export const methodPlace = ({
   account_id,
   livemode,
@@ -66,24 +66,23 @@ export const methodPlace = ({
   id,
 }: Ref & { readonly customer_id: string }): Place => ["payment_method", account_id, livemode, customer_id, id]
 
-/** What rails charge payment methods by. */
+/** The sealed tokens by which rails charge payment methods. */
 export const methodSecrets: SecretTable<Ref & { readonly customer_id: string }> = {
   name: "payment_method",
   key: { account_id: "text", livemode: "boolean", customer_id: "text", id: "text" },
-  clear: undefined,
   placeOf: methodPlace,
 }
 
-/** What names a payment method among those of several customers. */
+/** The key of a payment method among those of several customers. */
 export const methodKey = (customerId: string, methodId: string): string => `${customerId} ${methodId}`
 
-/** The IDs in a {@link methodKey}. */
+/** Splits a {@link methodKey} into its IDs. */
 export const namesOf = (key: string): { readonly customer: string; readonly method: string } => {
   const [customer, method] = key.split(" ")
   return { customer: customer!, method: method! }
 }
 
-/** The payment methods of these customers, by {@link methodKey}. */
+/** Reads these payment methods of customers, by {@link methodKey}. */
 export const findPaymentMethods = Effect.fnUntraced(function* (
   wanted: ReadonlyArray<Ref & { readonly method: string }>,
 ) {
@@ -98,7 +97,7 @@ export const findPaymentMethods = Effect.fnUntraced(function* (
   return new Map(rows.map(({ customer_id, ...method }) => [methodKey(customer_id, method.id), method]))
 })
 
-/** The payment method of a customer by its ID; null where there is none, or none is asked for. */
+/** Reads a customer's payment method by its ID; null if it does not exist or `id` is null. */
 const attachedTo = (customer: Ref, id: string | null) =>
   id === null
     ? Effect.succeed(null)
@@ -107,12 +106,12 @@ const attachedTo = (customer: Ref, id: string | null) =>
         (found) => found.get(methodKey(customer.id, id)) ?? null,
       )
 
-/** The payment method of a customer; fails with `resource_missing`. */
+/** Reads a customer's payment method; fails with `resource_missing`. */
 export const getPaymentMethod = Effect.fnUntraced(function* (customer: Ref, id: string) {
   return (yield* attachedTo(customer, id)) ?? (yield* noSuch("payment method of the customer", id))
 })
 
-/** Removes a payment method from its customer, as default too. Nothing may use it any more. */
+/** Removes a payment method from its customer, also as default. No subscription may use it any more. */
 export const detach = Effect.fn("paymentMethod.detach")(function* (customer: Ref, id: string) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
@@ -123,7 +122,7 @@ export const detach = Effect.fn("paymentMethod.detach")(function* (customer: Ref
 const noTestMethod = (param: string) =>
   invalid(param, `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`)
 
-/** Refuses the name of a test payment method that there is not, which needs no look at the customer. */
+/** Refuses the ID of a test payment method that does not exist, without reading the customer. */
 export const checkMethod =
   <P extends string>(param: P) =>
   (name: string, body: { readonly [K in P]?: string | null | undefined }, { livemode }: Tenant) =>
@@ -131,7 +130,7 @@ export const checkMethod =
       ? Effect.fail(noTestMethod(param))
       : undefined
 
-/** The test method that a body names and that the customer does not have yet. */
+/** Returns the test method that a request names and that the customer does not have yet. */
 export const newTestMethod = (
   { livemode }: Ref,
   id: string,
@@ -144,7 +143,7 @@ export const newTestMethod = (
   return summary === undefined ? Effect.fail(noTestMethod(param)) : Effect.succeed({ ...summary, rail: "simulator" })
 }
 
-/** Attaches methods to customers; those that are attached stay as they are. */
+/** Attaches methods to customers; methods already attached stay unchanged. */
 export const attachMethods = (
   unit: UnitOfWork,
   of: ReadonlyArray<{ readonly customer: Ref; readonly method: AttachedMethod; readonly at: number }>,
@@ -156,13 +155,13 @@ export const attachMethods = (
     created_at: at,
     ...method,
   }))
-  const once = new Map(rows.map((row) => [methodKey(row.customer_id, row.id), row]))
-  // In the order of their keys, so that no two who attach the same wait for each other.
-  const ordered = [...once].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row)
+  const unique = new Map(rows.map((row) => [methodKey(row.customer_id, row.id), row]))
+  // In key order, so that transactions that attach the same methods do not deadlock.
+  const ordered = [...unique].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row)
   unit.insert(paymentMethods, ordered)
 }
 
-/** The method that a body names: attached to the customer already, or one that naming attaches. */
+/** Returns the method that a request names: an attached one, or a test method to attach. */
 export const findNamed = Effect.fnUntraced(function* (
   customer: Ref,
   id: string,
@@ -174,7 +173,7 @@ export const findNamed = Effect.fnUntraced(function* (
   return { method: yield* newTestMethod(customer, id, param, simulated), isNew: true }
 })
 
-/** The same, attached to the customer. `pm_test_` IDs are of the sandbox, and of pages on which payments are simulated. */
+/** Like {@link findNamed}, and attaches the method. `pm_test_` IDs exist in the sandbox, and on pages with simulated payments. */
 export const nameMethod = Effect.fnUntraced(function* (
   customer: Ref,
   id: string,

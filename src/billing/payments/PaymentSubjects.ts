@@ -1,6 +1,6 @@
 /**
- * The port to what charges are for: a subscription's bill, what a page is opened for, an instalment plan, or nothing but themselves. An owner says what the answers of a
- * rail mean to it; collecting payment is the same for all of them.
+ * PaymentSubjects is the port to the subjects that charges pay for: a subscription's bill, a page's purchase, an instalment plan, or the
+ * charge itself. A subject decides what a rail's answer means to it; collecting payment is the same for all.
  */
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
@@ -12,54 +12,54 @@ import type { ProcessLease } from "../../process/ProcessLease.ts"
 import type { Outcome, Parts } from "../../runtime/outcome.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 
-/** A charge before and after a rail's answer, and when the answer counts from. */
+/** A charge before and after a rail's answer, and the instant from which the answer counts. */
 export interface Answered {
   readonly before: ChargeRow
   readonly after: ChargeRow
   readonly at: number
-  /** Of one that was paid on a rail's page: the payment method that the rail saved; null: none. */
+  /** For a charge paid on a rail's page: the payment method that the rail saved; null: none. */
   readonly methodId?: string | null
-  /** The rail takes no further attempt before (ms since the epoch). */
+  /** The rail takes no further attempt before this instant (ms since the epoch). */
   readonly retryNotBefore?: number
 }
 
-/** What answers mean to their charges' owner. */
+/** What answers mean to the subjects of their charges. */
 export interface Settlement {
-  /** By charge ID, what the owner decided on the charge: its row, its entries, the events about it. */
+  /** By charge ID, the subject's decision on the charge: its row, its entries, its events. */
   readonly charges: ReadonlyMap<string, Pick<Parts, "entries" | "events"> & { readonly row?: ChargeRow }>
-  /** What else is to be written. */
+  /** Further outcomes to write. */
   readonly outcomes: ReadonlyArray<Outcome>
-  /** Charges to attempt once that is committed; they are among what the outcomes bring about. */
+  /** Charges to attempt after the commit; the outcomes create them. */
   readonly attempts: ReadonlyArray<ChargeRow>
   /**
-   * What follows for actors that none of the answers is about, from how things stand once all of that is written: in the same
-   * transaction. Returns further charges to attempt, committed by itself.
+   * Effects on actors that none of the answers is about. Runs in the same transaction, after everything else is written. Returns further
+   * charges to attempt, which it commits itself.
    */
   readonly afterwards?: Effect.Effect<ReadonlyArray<ChargeRow>, SqlError.SqlError, SqlClient.SqlClient>
 }
 
-/** In the running transaction. */
+/** Decides on answers, in the running transaction. */
 export type Settle<R = never> = (
   answered: ReadonlyArray<Answered>,
   nowOf: NowOf,
 ) => Effect.Effect<Settlement, SqlError.SqlError, SqlClient.SqlClient | R>
 
-/** A charge that is committed, to be attempted now (by the customer's clock). */
+/** A committed charge to attempt now. `now`: the time on the customer's clock. */
 export interface Attempt {
   readonly charge: ChargeRow
   readonly now: number
 }
 
-/** What owners may use when a charge is retried. */
+/** The services that subjects may use for a retry. */
 type RetryServices = SqlClient.SqlClient | ProcessLease | VatRate
 
 export interface PaymentSubject {
   readonly handles: (charge: ChargeRow) => boolean
-  /** Whether what `lock` sends goes out in one go. */
+  /** Whether the statements of `lock` can be pipelined with other locks. */
   readonly locksAtOnce: boolean
-  /** Locks what the charges are for, before they are locked themselves: so does everybody. */
+  /** Locks the subjects of charges before the charges themselves, in the lock order of all transactions. */
   readonly lock: (charges: ReadonlyArray<ChargeRow>) => Effect.Effect<Settle, SqlError.SqlError, SqlClient.SqlClient>
-  /** Commits a further attempt at what a failed charge is for, with a payment method named for it or not. */
+  /** Commits a further attempt at the subject of a failed charge, with the named payment method if one is given. */
   readonly retry: (
     tenant: Tenant,
     charge: ChargeRow,
@@ -68,5 +68,5 @@ export interface PaymentSubject {
 }
 
 export class PaymentSubjects extends Context.Service<PaymentSubjects, ReadonlyArray<PaymentSubject>>()(
-  "billing/collecting/ChargeOwners",
+  "billing/billing/payments/PaymentSubjects",
 ) {}

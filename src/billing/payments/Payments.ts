@@ -1,7 +1,7 @@
 /**
- * Getting paid for requests: charges of one account that are committed while others of it are at their rail go there next, and
- * are settled, together. One that cannot be settled fails for whoever asked for it, and for nobody else; one whose rows somebody
- * else holds is settled behind the others, by its customer, and is answered as it stands where that takes long.
+ * Payments collects charges for requests. Charges of one account that arrive while others are at the rail go there next, as a batch. A
+ * charge that cannot be settled fails only for its own request. A charge whose rows another transaction has locked is settled in the
+ * background, one customer after another; if that takes long, the request returns it unsettled.
  */
 import { Context, Effect, Exit, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -24,58 +24,59 @@ import {
   recoverCharges,
 } from "./simulatorCharges.ts"
 
-/** Charges of one request, at least one, and when they are attempted, in their customers' clock. */
+/** The charges of one request (at least one), and the time of their attempt on their customers' clock. */
 interface Payment {
   readonly of: ReadonlyArray<ChargeRow>
   readonly now: number
   readonly codes: Codes
 }
 
-/** Charges at their rail at once: few, so that their settlement keeps neither the loop nor their customers' rows for long. */
+/** Limit of charges in a batch: small, so that settling them blocks neither the event loop nor their customers' rows for long. */
 const MAX_CHARGES = 100
 
-/** Charges that are settled behind the others at once, and of one account: most connections are left to those. */
-const BEHIND_AT_ONCE = 4
-const BEHIND_SHARE = 2
+/** Limits of charges settled in the background concurrently, in all and for one account: most connections stay free for the batches. */
+const MAX_BACKGROUND = 4
+const MAX_BACKGROUND_OF_ACCOUNT = 2
 
 const nameOf = ({ of }: Payment): string => of[0]!.id
 
-/** An account's wall clock, or one of its test clocks, each with a now of its own. */
+/** The key of an account's wall clock or of one of its test clocks; each has its own time. */
 const laneOf = ({ of: [first] }: Payment): string => `${tenantName(first!)} ${first!.test_clock_id ?? ""}`
 
-/** What a payment comes to: what went wrong with it, and the charges whose rows somebody else holds, those that followed among them. */
+/** The result of a payment: its failure, if any, and the charges with locked rows, including charges that follow from it. */
 interface Collected {
   readonly outcome: Exit.Exit<void, SqlError.SqlError>
-  readonly held: ReadonlyArray<ChargeRow>
-  /** Rows as it has left them, with those of others. */
+  readonly locked: ReadonlyArray<ChargeRow>
+  /** Rows as the payment and others in its batch left them. */
   readonly rows: NewestRows
 }
 
 const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>) {
   const unsettled: Answered["unsettled"] = new Map()
   const rows = new NewestRows()
-  const asked = payments.flatMap(({ of }) => of)
-  // The wall clock has gone on while they waited; a test clock stands.
+  const requested = payments.flatMap(({ of }) => of)
+  // The wall clock advanced while the payments waited; a test clock did not.
   const now = Math.max(...payments.map((payment) => payment.now))
-  yield* collect(asked, sameForAll(now), {
+  yield* collect(requested, sameForAll(now), {
     codes: new Map(payments.flatMap(({ codes }) => [...codes])),
-    told: { unsettled, rows },
+    report: { unsettled, rows },
   })
-  const isAsked = new Set(asked.map(({ id }) => id))
-  const held = [...unsettled.values()].flatMap(({ charge, cause }) => (isLocked(cause) ? [charge] : []))
+  const requestedIds = new Set(requested.map(({ id }) => id))
+  const locked = [...unsettled.values()].flatMap(({ charge, cause }) => (isLocked(cause) ? [charge] : []))
   return new Map(
     payments.map((payment): [string, Collected] => {
       const own = new Set(payment.of.map(({ id }) => id))
-      const broken = payment.of
+      const failed = payment.of
         .map(({ id }) => unsettled.get(id))
         .find((one) => one !== undefined && !isLocked(one.cause))
-      // What follows from a payment is its customer's.
-      const follows = ({ id, customer_id }: ChargeRow) => !isAsked.has(id) && customer_id === payment.of[0]!.customer_id
+      // Charges that follow from a payment belong to its customer.
+      const follows = ({ id, customer_id }: ChargeRow) =>
+        !requestedIds.has(id) && customer_id === payment.of[0]!.customer_id
       return [
         nameOf(payment),
         {
-          outcome: broken === undefined ? Exit.void : Exit.failCause(broken.cause),
-          held: held.filter((charge) => own.has(charge.id) || follows(charge)),
+          outcome: failed === undefined ? Exit.void : Exit.failCause(failed.cause),
+          locked: locked.filter((charge) => own.has(charge.id) || follows(charge)),
           rows,
         },
       ]
@@ -83,30 +84,30 @@ const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>
   )
 })
 
-/** Finishes charges that somebody holds, one after the other, each once it is free: their rail has answered. */
-const finishAll = Effect.fnUntraced(function* (held: ReadonlyArray<ChargeRow>) {
+/** Finishes charges whose rows were locked, one by one, each once it is unlocked: the rail has already answered. */
+const finishAll = Effect.fnUntraced(function* (locked: ReadonlyArray<ChargeRow>) {
   const sql = yield* SqlClient.SqlClient
   const finishing = Effect.fnUntraced(function* (charge: ChargeRow) {
-    // Who takes charges over passes by those that are locked.
+    // Recovery skips locked rows, so wait for the lock first.
     yield* sql.withTransaction(charges.lock([refOf(charge)]))
     yield* recoverCharges({ chargeId: charge.id })
   })
-  const finished = yield* Effect.forEach(held, (charge) =>
+  const finished = yield* Effect.forEach(locked, (charge) =>
     Effect.exit(
       Effect.tapCause(finishing(charge), (cause) =>
         Effect.logError("a charge cannot be settled", { charge: charge.id }, cause),
       ),
     ),
   )
-  return new Map(held.map(({ id }, at) => [id, finished[at]!]))
+  return new Map(locked.map(({ id }, at) => [id, finished[at]!]))
 })
 
 export class Payments extends Context.Service<
   Payments,
   {
     /**
-     * Attempts charges, those of one customer's clock at its now; returns once all that follows is settled, or stands for as long as
-     * a request waits for what somebody else holds. Returns the rows that it has left, where nobody held any.
+     * Attempts charges of one customer's clock at `now`. Returns when all that follows is settled, or when the request has waited its limit
+     * for locked rows. Returns the rows that the payment left; none if any row was locked.
      */
     readonly collect: (
       of: ReadonlyArray<ChargeRow>,
@@ -114,12 +115,12 @@ export class Payments extends Context.Service<
       codes?: Codes,
     ) => Effect.Effect<NewestRows, SqlError.SqlError>
   }
->()("billing/collecting/Payments") {
+>()("billing/billing/payments/Payments") {
   static readonly layer = Layer.effect(
     Payments,
     Effect.gen(function* () {
       const context = yield* Effect.context<CollectServices>()
-      const atOnce = new Batcher(
+      const batches = new Batcher(
         context,
         nameOf,
         (all) => Effect.provideService(collectAll(all), WaitForLocks, false),
@@ -129,38 +130,38 @@ export class Payments extends Context.Service<
           most: MAX_CHARGES,
         },
       )
-      const places = new FairSemaphore(BEHIND_AT_ONCE, BEHIND_SHARE)
-      const behind = new Batcher<ChargeRow, Exit.Exit<void, SqlError.SqlError>, Problem, CollectServices>(
+      const slots = new FairSemaphore(MAX_BACKGROUND, MAX_BACKGROUND_OF_ACCOUNT)
+      const background = new Batcher<ChargeRow, Exit.Exit<void, SqlError.SqlError>, Problem, CollectServices>(
         context,
         ({ id }) => id,
         finishAll,
         {
           laneOf: ({ account_id, customer_id }) => `${account_id} ${customer_id}`,
-          admit: (charge, run) => places.within(tenantName(charge), run),
+          admit: (charge, run) => slots.within(tenantName(charge), run),
         },
       )
-      /** Waits until held charges are settled, as long as their request may; fails as the first of its own did. */
-      const finish = Effect.fnUntraced(function* ({ of }: Payment, held: ReadonlyArray<ChargeRow>) {
-        if (held.length === 0) return
+      /** Waits until locked charges are settled, at most as long as their request may; fails like the first failed charge of its own. */
+      const finish = Effect.fnUntraced(function* ({ of }: Payment, locked: ReadonlyArray<ChargeRow>) {
+        if (locked.length === 0) return
         const own = new Set(of.map(({ id }) => id))
-        const left = (yield* waitingLimit) - performance.now()
+        const remainingMs = (yield* waitingLimit) - performance.now()
         const finishing = Effect.forEach(
-          held,
-          (charge) => Effect.flatMap(behind.ask(charge), (exit) => (own.has(charge.id) ? exit! : Effect.void)),
+          locked,
+          (charge) => Effect.flatMap(background.ask(charge), (exit) => (own.has(charge.id) ? exit! : Effect.void)),
           { concurrency: "unbounded", discard: true },
         )
         yield* finishing.pipe(
-          // Those that find no place are left to the recovery.
+          // Charges without a free slot are left to the recovery.
           Effect.catchTag("Problem", () => Effect.void),
-          Effect.timeoutOption(Math.max(left, 0)),
+          Effect.timeoutOption(Math.max(remainingMs, 0)),
         )
       })
       const collectOne = Effect.fnUntraced(function* (payment: Payment) {
-        const { outcome, held, rows } = (yield* atOnce.ask(payment))!
-        const finished = yield* Effect.exit(finish(payment, held))
+        const { outcome, locked, rows } = (yield* batches.ask(payment))!
+        const finished = yield* Effect.exit(finish(payment, locked))
         yield* outcome
         yield* finished
-        return held.length === 0 ? rows : new NewestRows()
+        return locked.length === 0 ? rows : new NewestRows()
       })
       return Payments.of({
         collect: (of, now, codes = NO_CODES) =>

@@ -1,4 +1,4 @@
-/** Acts on what callbacks of rails named: the rail is asked about it, and nothing else of a callback is believed (decision P13). */
+/** Follows up the references that rails' callbacks name: asks the rail about each, and trusts nothing else in a callback (decision P13). */
 import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { rowsAsTable } from "../../db/rows.ts"
@@ -12,10 +12,10 @@ import { askAboutRefunds } from "../refund/requests.ts"
 import { askWhetherPaid, queueStatusChecks } from "./statusChecks.ts"
 
 const MAX_BATCH = 200
-/** However often a reference is named, this process follows it up so seldom: whoever has the keys may name it without end. */
+/** Shortest time between two follow-ups of a reference by this process: a holder of the keys may name it endlessly. */
 const AGAIN_AFTER_MS = 250
 
-interface Named {
+interface CallbackReference {
   readonly account_id: string
   readonly livemode: boolean
   readonly rail: OutsideRail
@@ -26,15 +26,15 @@ interface Named {
 const NAMED = { account_id: "text", livemode: "boolean", rail: "text", reference: "text", denies: "boolean" } as const
 
 /**
- * Takes the next references, and has rails asked about the charges that they name: about one that is paid already only where a
- * callback denies it, and how its refund stands. References that nobody knows are dropped; those of charges that somebody holds stay, and
- * keep no other account's waiting. In the running transaction.
+ * Takes the next references and queues status checks of their charges and pending refunds. A paid charge is checked only if a callback
+ * denies the payment. References without a charge are dropped. References of locked charges stay, without delaying other accounts. Runs in
+ * the running transaction.
  */
-const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
+const takeNamed = Effect.fnUntraced(function* (recent: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
-  const named = yield* sql<Named>`
+  const named = yield* sql<CallbackReference>`
     SELECT account_id, livemode, rail, reference, denies FROM rail_callback c
-    WHERE account_id || ' ' || reference <> ALL(${resting}::text[]) AND ${staysHere(sql, "c")} LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`
+    WHERE account_id || ' ' || reference <> ALL(${recent}::text[]) AND ${staysHere(sql, "c")} LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`
   if (named.length === 0) return named
   const found = yield* sql<Ref & { is_paid: boolean; denies: boolean; refund_id: string | null }>`
     SELECT c.account_id, c.livemode, c.id, c.status = 'succeeded' AS is_paid, r.denies, f.id AS refund_id
@@ -42,37 +42,37 @@ const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
     JOIN charge c ON (c.account_id, c.livemode, c.id, c.rail) = (r.account_id, r.livemode, r.reference, r.rail)
     LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode, f.status) = (c.id, c.account_id, c.livemode, 'pending')
     ORDER BY c.id`
-  const free = new Set((yield* charges.lock(found.map(refOf), "UPDATE SKIP LOCKED")).map(({ id }) => id))
-  const mine = found.filter(({ id }) => free.has(id))
-  const held = new Set(found.flatMap(({ id }) => (free.has(id) ? [] : [id])))
-  yield* queueStatusChecks(mine.filter(({ is_paid }) => !is_paid))
-  yield* askWhetherPaid(mine.filter(({ is_paid, denies }) => is_paid && denies))
+  const unlocked = new Set((yield* charges.lock(found.map(refOf), "UPDATE SKIP LOCKED")).map(({ id }) => id))
+  const charged = found.filter(({ id }) => unlocked.has(id))
+  const lockedIds = new Set(found.flatMap(({ id }) => (unlocked.has(id) ? [] : [id])))
+  yield* queueStatusChecks(charged.filter(({ is_paid }) => !is_paid))
+  yield* askWhetherPaid(charged.filter(({ is_paid, denies }) => is_paid && denies))
   yield* askAboutRefunds(
-    mine.flatMap(({ refund_id, ...ref }) => (refund_id === null ? [] : [{ ...ref, id: refund_id }])),
+    charged.flatMap(({ refund_id, ...ref }) => (refund_id === null ? [] : [{ ...ref, id: refund_id }])),
   )
-  const followed = named.filter(({ reference }) => !held.has(reference))
+  const handled = named.filter(({ reference }) => !lockedIds.has(reference))
   yield* sql`
-    DELETE FROM rail_callback c USING ${rowsAsTable(followed, NAMED)} r
+    DELETE FROM rail_callback c USING ${rowsAsTable(handled, NAMED)} r
     WHERE (c.account_id, c.livemode, c.rail, c.reference) = (r.account_id, r.livemode, r.rail, r.reference)`
   return named
 })
 
-/** References, each behind its account, that were followed up just now. */
+/** References with their accounts that this process followed up recently. */
 class Recent {
-  readonly #followed = new Map<string, number>()
+  readonly #handled = new Map<string, number>()
 
-  add(named: ReadonlyArray<Named>): void {
-    for (const { account_id, reference } of named) this.#followed.set(`${account_id} ${reference}`, performance.now())
+  add(named: ReadonlyArray<CallbackReference>): void {
+    for (const { account_id, reference } of named) this.#handled.set(`${account_id} ${reference}`, performance.now())
   }
 
   get references(): ReadonlyArray<string> {
     const oldest = performance.now() - AGAIN_AFTER_MS
-    for (const [named, at] of this.#followed) if (at < oldest) this.#followed.delete(named)
-    return [...this.#followed.keys()]
+    for (const [named, at] of this.#handled) if (at < oldest) this.#handled.delete(named)
+    return [...this.#handled.keys()]
   }
 }
 
-/** Follows up what callbacks named, for as long as the scope is open. */
+/** Follows up the references that callbacks name, for as long as the scope is open. */
 export const railCallbackWorker = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const recent = new Recent()

@@ -1,4 +1,4 @@
-/** Charges that are about to be sent: committed first, then in the hand of this process, or in the queue of their rail. */
+/** Commits charges that are about to be sent: then they are in flight in this process, or in the queue of their rail. */
 import { Effect } from "effect"
 import { refOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
@@ -11,25 +11,25 @@ import { commit } from "../../runtime/commit.ts"
 import type { Outcome } from "../../runtime/outcome.ts"
 import { type ChargeRow, chargeLease, isQueued } from "../charge/charge.ts"
 
-/** The call that a charge goes out by. */
+/** The rail call that sends a charge; empty if the charge is not queued. */
 export const callOf = (charge: ChargeRow): ReadonlyArray<Call> =>
   isOutside(charge.rail) && isQueued(charge)
     ? [{ ...refOf(charge), rail: charge.rail, kind: charge.hosted ? "open_page" : "charge" }]
     : []
 
 /**
- * Commits outcomes that create charges to attempt. Charges that go at once are in flight before their rows say so, the others queue for
- * their turn. `urgent`: a request waits for them.
+ * Commits outcomes that create charges to attempt. Charges that are not queued are in flight before their rows exist; the others join their
+ * rail's queue. `urgent`: a request waits for them.
  */
 export const commitAttempts = Effect.fnUntraced(function* (
   outcomes: ReadonlyArray<Outcome>,
   attempts: ReadonlyArray<ChargeRow>,
   { urgent = true }: { readonly urgent?: boolean } = {},
 ) {
-  const going = attempts.filter((charge) => !isQueued(charge))
-  yield* hold(chargeLease, going)
-  // Where it is unknown whether they were committed, the recovery looks: it takes what is not in flight.
-  yield* onRollback(Effect.provideService(release(chargeLease, going), ProcessLease, yield* ProcessLease))
+  const direct = attempts.filter((charge) => !isQueued(charge))
+  yield* hold(chargeLease, direct)
+  // If the result of the commit is unknown, the recovery takes the charges, since they are not in flight any more.
+  yield* onRollback(Effect.provideService(release(chargeLease, direct), ProcessLease, yield* ProcessLease))
   yield* commit(outcomes)
   queueCalls(yield* unitOfWork, attempts.flatMap(callOf), urgent)
 })

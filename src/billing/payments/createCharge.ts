@@ -1,4 +1,4 @@
-/** One-off charges (decisions F6, E16): made once, outside any schedule; each failure can be retried once. */
+/** Creates one-off charges (decisions F6, E16): outside any schedule; each failed one can be retried once. */
 import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Line } from "../../../machines/billing.ts"
@@ -39,37 +39,37 @@ interface OneOff {
   readonly methodNamed: boolean
   readonly attemptNumber: number
   readonly retryOf: string | null
-  /** Now, in the customer's clock. */
+  /** Now, on the customer's clock. */
   readonly now: number
 }
 
-/** A one-off charge, to be attempted once it is committed. */
-const newOneOff = (tenant: Tenant, made: OneOff, runner: number): ChargeRow =>
+/** Creates the row of a one-off charge, to be attempted after its commit. */
+const newOneOff = (tenant: Tenant, oneOff: OneOff, runner: number): ChargeRow =>
   newCharge({
     account_id: tenant.account_id,
     livemode: tenant.livemode,
-    customer_id: made.customer.id,
+    customer_id: oneOff.customer.id,
     subscription_id: null,
-    test_clock_id: made.customer.test_clock_id,
+    test_clock_id: oneOff.customer.test_clock_id,
     bill_no: null,
-    attempt_number: made.attemptNumber,
-    amount_kobo: made.amountKobo,
+    attempt_number: oneOff.attemptNumber,
+    amount_kobo: oneOff.amountKobo,
     period_start_at: null,
     period_end_at: null,
-    lines: made.lines,
+    lines: oneOff.lines,
     purpose: "sale",
     hosted: false,
-    payment_method: summaryOf(made.method),
-    payment_method_named: made.methodNamed,
-    retry_of: made.retryOf,
+    payment_method: summaryOf(oneOff.method),
+    payment_method_named: oneOff.methodNamed,
+    retry_of: oneOff.retryOf,
     page_id: null,
     submission: null,
-    rail: made.method.rail,
-    sent_at: made.now,
+    rail: oneOff.method.rail,
+    sent_at: oneOff.now,
     runner,
-    description: made.description,
-    metadata: made.metadata,
-    created_at: made.now,
+    description: oneOff.description,
+    metadata: oneOff.metadata,
+    created_at: oneOff.now,
   })
 
 const commitOneOffs = (all: ReadonlyArray<ChargeRow>) =>
@@ -83,7 +83,7 @@ const WITHOUT_METHOD = problem(
   "The customer has no default payment method: name one in payment_method.",
 )
 
-/** The first of these payment methods that the customer still has. */
+/** Returns the first of these payment methods that the customer still has; fails with `payment_method_required`. */
 const firstAttached = Effect.fnUntraced(function* (customer: CustomerRow, ids: ReadonlyArray<string | null>) {
   const wanted = ids.filter((id) => id !== null)
   const found = yield* findPaymentMethods(wanted.map((method) => ({ ...refOf(customer), method })))
@@ -91,16 +91,16 @@ const firstAttached = Effect.fnUntraced(function* (customer: CustomerRow, ids: R
   return method ?? (yield* WITHOUT_METHOD)
 })
 
-/** What one request for a charge comes to. */
-const decide = Effect.fnUntraced(function* (tenant: Tenant, input: ChargeCreate, buyer: Payer, runner: number) {
-  const customer = yield* buyer.found
-  const named = yield* buyer.named
-  const now = yield* buyer.now
-  const paying = payingBy(buyer, named, customer, now)
+/** Decides one request for a charge. */
+const decide = Effect.fnUntraced(function* (tenant: Tenant, input: ChargeCreate, payer: Payer, runner: number) {
+  const customer = yield* payer.found
+  const named = yield* payer.named
+  const now = yield* payer.now
+  const paying = payingBy(payer, named, customer, now)
   if (paying === undefined) return yield* WITHOUT_METHOD
   const description = input.description || null
   const line = { quantity: 1, unit_amount: input.amount, amount: input.amount }
-  const made: OneOff = {
+  const oneOff: OneOff = {
     customer,
     amountKobo: input.amount,
     lines: [{ type: "one_off", description: description ?? "One-off charge", ...line }],
@@ -112,27 +112,27 @@ const decide = Effect.fnUntraced(function* (tenant: Tenant, input: ChargeCreate,
     retryOf: null,
     now,
   }
-  return { charge: newOneOff(tenant, made, runner), now, paying }
+  return { charge: newOneOff(tenant, oneOff, runner), now, paying }
 })
 
-/** Commits charges outside any schedule for requests that came together, to be collected after; for each what it comes to. */
+/** Commits one-off charges for requests that are processed together, to be collected afterwards; returns the result of each. */
 export const createCharges = Effect.fn("charge.create")(function* (
   tenant: Tenant,
   inputs: ReadonlyArray<ChargeCreate>,
 ) {
   const { id: runner } = yield* ProcessLease
-  const buyers = yield* readPayers(tenant, inputs)
-  const decided = yield* Effect.forEach(inputs, (input, at) => Effect.exit(decide(tenant, input, buyers[at]!, runner)))
-  const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
+  const payers = yield* readPayers(tenant, inputs)
+  const decided = yield* Effect.forEach(inputs, (input, at) => Effect.exit(decide(tenant, input, payers[at]!, runner)))
+  const accepted = decided.filter(Exit.isSuccess).map(({ value }) => value)
   attachNew(
     yield* unitOfWork,
-    made.map(({ paying }) => paying),
+    accepted.map(({ paying }) => paying),
   )
-  yield* commitOneOffs(made.map(({ charge }) => charge))
+  yield* commitOneOffs(accepted.map(({ charge }) => charge))
   return decided.map(Exit.map(({ charge, now }) => ({ charge, now })))
 })
 
-/** The failed one-off charge, locked, that may be retried now: not one that was retried already. */
+/** Locks and returns a failed one-off charge; fails if it was retried already. */
 const lockRetriable = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   const sql = yield* SqlClient.SqlClient
   const row = yield* charges.lockOne(tenant, id)
@@ -145,22 +145,22 @@ const lockRetriable = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
 })
 
 /**
- * Commits a further attempt at a failed one-off charge: with the method named, else with the one that was named before,
- * else with the customer's default.
+ * Commits a further attempt at a failed one-off charge: with the method named now, else with the method named before, else with the
+ * customer's default.
  */
 const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed: ChargeRow, named: string | undefined) {
-  const whose = { ...tenantOf(tenant), id: failed.customer_id }
-  const judged = named === undefined ? Effect.void : findNamed(whose, named, "payment_method")
-  const now = yield* beforeState(judged, standingTime(tenant, failed.test_clock_id))
+  const customerRef = { ...tenantOf(tenant), id: failed.customer_id }
+  const methodCheck = named === undefined ? Effect.void : findNamed(customerRef, named, "payment_method")
+  const now = yield* beforeState(methodCheck, standingTime(tenant, failed.test_clock_id))
   const customer = yield* customers.lockOne(tenant, failed.customer_id, "SHARE")
   const chosen = named === undefined ? undefined : yield* nameMethod(customer, named, "payment_method", now)
   const before = yield* lockRetriable(tenant, failed.id)
   const used = before.payment_method?.id ?? null
-  const inOrder = before.payment_method_named
+  const candidates = before.payment_method_named
     ? [used, customer.default_payment_method_id]
     : [customer.default_payment_method_id, used]
-  const method = chosen ?? (yield* firstAttached(customer, inOrder))
-  const made: OneOff = {
+  const method = chosen ?? (yield* firstAttached(customer, candidates))
+  const oneOff: OneOff = {
     customer,
     amountKobo: before.amount_kobo,
     lines: before.lines,
@@ -172,12 +172,12 @@ const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed:
     retryOf: before.id,
     now,
   }
-  const charge = newOneOff(tenant, made, (yield* ProcessLease).id)
+  const charge = newOneOff(tenant, oneOff, (yield* ProcessLease).id)
   yield* commitOneOffs([charge])
   return { charge, now }
 })
 
-/** The event about a charge that is settled. */
+/** The event about a settled charge. */
 export const chargeEvent = (before: ChargeRow, after: ChargeRow, now: number): NewEvent => {
   const object = renderCharge(after)
   const { account_id, livemode, test_clock_id } = after
@@ -192,7 +192,7 @@ export const chargeEvent = (before: ChargeRow, after: ChargeRow, now: number): N
   }
 }
 
-/** What a settled one-off charge does in the books, and the event about it. */
+/** The ledger entries and the event of a settled one-off charge. */
 const settled = ({ before, after }: Answered, now: number, vatBps: number) => {
   const sale = { lines: after.lines, rail: after.rail, customerId: after.customer_id, vatBps }
   const entries = entriesOf("paid", after.id, aboutCharge(after, dayOf(now)), sale)
@@ -212,7 +212,7 @@ const settling =
       attempts: [],
     } satisfies Settlement)
 
-/** One-off charges are their own owners: nothing else moves with them. */
+/** The payment subject of one-off charges: nothing else changes with them. */
 export const oneOffOwner = Effect.map(
   VatRate,
   (vatBps): PaymentSubject => ({

@@ -1,4 +1,4 @@
-/** What rails' answers come to: the next event of each charge, and of what it is for. */
+/** Decides what rails' answers mean: the next event of each charge and of its subject. */
 import { isDeepStrictEqual } from "node:util"
 import { Effect } from "effect"
 import { hasEffect, paramsOf } from "../../../machines/decide.ts"
@@ -12,15 +12,15 @@ import { booksOf, type ChargeTransition } from "./postings.ts"
 import type { AnswerWithoutTime, Particulars } from "./railResult.ts"
 import { saveMethod } from "./saveMethod.ts"
 
-/** A rail's answer to a charge, with what else is known by it. */
+/** A rail's answer to a charge, with the details that came with it. */
 export interface ChargeResult extends Particulars {
   readonly charge: ChargeRow
   readonly answer: AnswerWithoutTime
-  /** When the answer counts from: the attempt's own instant where the rail answered it at once, else now. */
+  /** The instant from which the answer counts: the attempt's own if the rail answered it immediately, else now. */
   readonly at: number
 }
 
-/** The charge's row after a transition; nobody has it in hand any more. */
+/** Returns the charge's row after a transition; no process has it in flight any more. */
 export const chargeAfter = (transition: ChargeTransition, now: number): ChargeRow => {
   const { row, decision } = transition
   const settled = paramsOf(decision, "settled")
@@ -40,17 +40,17 @@ export const chargeAfter = (transition: ChargeTransition, now: number): ChargeRo
   }
 }
 
-/** Charges that are answered, and what that means to what they are for, by their owners: locked, or as they are known. */
+/** The answered charges, locked, and the functions by which their subjects settle them. */
 export interface Facts {
   readonly rows: ReadonlyArray<ChargeRow>
   readonly subjects: ReadonlyArray<{ readonly handles: PaymentSubject["handles"]; readonly settle: Settle }>
 }
 
-/** Whether it was noted before that the rail says it was paid after all: the money is booked once. */
-const isKnown = ({ status, contradictions }: ChargeRow, answer: AnswerWithoutTime): boolean =>
+/** Whether the row already notes that the rail reported the charge paid after all: the money is booked once. */
+const isNotedAsPaid = ({ status, contradictions }: ChargeRow, answer: AnswerWithoutTime): boolean =>
   status === "failed" && answer.type === "rail.succeeded" && contradictions.some(({ answer }) => answer === "succeeded")
 
-/** A charge as an answer leaves it, with what the rail saved of a payment on its page. */
+/** Returns a charge as an answer leaves it, and saves the payment method of a payment on the rail's page. */
 const answeredBy = Effect.fnUntraced(function* (
   transition: ChargeTransition,
   { pageUrl, railId, saved, retryAt, attention }: Particulars,
@@ -76,7 +76,7 @@ const answeredBy = Effect.fnUntraced(function* (
   } satisfies Answered
 })
 
-/** The event about what a rail received in place of what was asked for, once for each that differs. The API shows no verification. */
+/** The event about a payment that differs from the requested one, once for each difference. The API shows no verification. */
 const attentionEvents = ({ before, after }: Answered, now: number): ReadonlyArray<NewEvent> => {
   const isShown = after.purpose !== "verification" && after.attention !== null
   if (!isShown || isDeepStrictEqual(before.attention, after.attention)) return []
@@ -86,35 +86,31 @@ const attentionEvents = ({ before, after }: Answered, now: number): ReadonlyArra
   return [{ account_id, livemode, type: "charge.attention_required", object, previous, test_clock_id, at: now }]
 }
 
-/** What answers come to. */
+/** The decisions on answers. */
 interface Decided {
   readonly answered: ReadonlyArray<Answered>
   readonly settlements: ReadonlyArray<Settlement>
   readonly outcomes: ReadonlyArray<Outcome>
   readonly attempts: ReadonlyArray<ChargeRow>
-  /** Charges whose call is to be made again. */
+  /** Charges whose call must be made again. */
   readonly sentAgain: ReadonlyArray<ChargeRow>
 }
 
-/** Decides on charges as they stand; what it takes to know beside them is read as it decides. */
-export const decide = Effect.fnUntraced(function* (
-  standing: Facts,
-  answers: ReadonlyArray<ChargeResult>,
-  nowOf: NowOf,
-) {
-  const rows = new Map(standing.rows.map((row) => [row.id, row]))
+/** Decides on charges in their current state; reads other facts that it needs. */
+export const decide = Effect.fnUntraced(function* (facts: Facts, answers: ReadonlyArray<ChargeResult>, nowOf: NowOf) {
+  const rows = new Map(facts.rows.map((row) => [row.id, row]))
   const byCharge = new Map(answers.map((answer) => [answer.charge.id, answer]))
   const transitions = advance(
     chargeLifecycle,
     answers.flatMap(({ charge, answer, at }) => {
       const row = rows.get(charge.id)
-      return row === undefined || isKnown(row, answer) ? [] : [{ row, event: { ...answer, at } }]
+      return row === undefined || isNotedAsPaid(row, answer) ? [] : [{ row, event: { ...answer, at } }]
     }),
   )
   const answered = yield* Effect.forEach(transitions, (transition) =>
     answeredBy(transition, byCharge.get(transition.row.id)!, nowOf(transition.row)),
   )
-  const settlements = yield* Effect.forEach(standing.subjects, ({ handles, settle }) =>
+  const settlements = yield* Effect.forEach(facts.subjects, ({ handles, settle }) =>
     settle(
       answered.filter(({ before }) => handles(before)),
       nowOf,
@@ -126,8 +122,10 @@ export const decide = Effect.fnUntraced(function* (
     const { after } = answered[index]!
     const { row = after, entries = [], events = [] } = settled.get(after.id) ?? {}
     const books = booksOf(transition, byCharge.get(after.id)!.takenKobo)
-    const told = [...events, ...attentionEvents(answered[index]!, nowOf(after))]
-    outcomes.push(transitioned(chargeLifecycle, transition, row, { entries: [...entries, ...books], events: told }))
+    const allEvents = [...events, ...attentionEvents(answered[index]!, nowOf(after))]
+    outcomes.push(
+      transitioned(chargeLifecycle, transition, row, { entries: [...entries, ...books], events: allEvents }),
+    )
   }
   const attempts = settlements.flatMap((settlement) => settlement.attempts)
   const sentAgain = transitions.flatMap(({ row, decision }) => (hasEffect(decision, "sendAgain") ? [row] : []))

@@ -9,7 +9,7 @@ import { type Attempt, PaymentSubjects } from "./PaymentSubjects.ts"
 import { recoverCharges } from "./simulatorCharges.ts"
 import { waitForPayment } from "./waitForPayment.ts"
 
-/** How a request that attempts a charge is finished after a crash, and what is returned. */
+/** Finishes a request that attempts a charge after a crash, and reads its response. */
 const staged = {
   kind: "two-phase",
   finish: (_: Tenant, id: string) => recoverCharges({ chargeId: id }),
@@ -36,7 +36,7 @@ export const collectingEndpoints = [
           tenant,
           requests.map(({ body }) => body),
         ),
-        (made) => made.map(Exit.map(started)),
+        (results) => results.map(Exit.map(started)),
       ),
   }),
   bind(chargeApi.retry, {
@@ -45,9 +45,10 @@ export const collectingEndpoints = [
     begin: each(
       Effect.fnUntraced(function* (request) {
         const charge = yield* getCharge(request, request.id)
-        const owner = (yield* PaymentSubjects).find(({ handles }) => handles(charge))
-        if (owner === undefined) return yield* Effect.die(new Error(`Nobody owns the charge ${charge.id}.`))
-        return started(yield* owner.retry(request, charge, request.body.payment_method))
+        const subject = (yield* PaymentSubjects).find(({ handles }) => handles(charge))
+        if (subject === undefined)
+          return yield* Effect.die(new Error(`No payment subject handles the charge ${charge.id}.`))
+        return started(yield* subject.retry(request, charge, request.body.payment_method))
       }),
     ),
   }),

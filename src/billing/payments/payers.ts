@@ -1,7 +1,7 @@
 /**
- * Customers that requests are about to charge, and what by: of several requests of one tenant at once, in the running
- * transaction. A customer is locked, so that none of its payment methods is removed while it is being used; one on a test clock
- * after that clock is.
+ * Reads the customers that requests are about to charge, and their payment methods: for several requests of one tenant, in the running
+ * transaction. Locks each customer, so that no payment method is removed while it is used. Locks a customer's test clock before the
+ * customer.
  */
 import { Effect, type Exit } from "effect"
 import { asReference, noSuchReference, type Problem } from "../../base/problem.ts"
@@ -20,31 +20,31 @@ import {
   newTestMethod,
 } from "../payment_method/paymentMethods.ts"
 
-/** What a request names. */
+/** The customer and the payment method that a request names. */
 export interface Named {
   readonly customer: string
   readonly payment_method?: string | undefined
 }
 
-/** A payment method, and whether it is to be attached to its customer first. */
+/** A payment method, and whether it must first be attached to its customer. */
 interface NamedMethod {
   readonly method: AttachedMethod
   readonly isNew: boolean
 }
 
-/** Who pays; what is wrong is said by the step that it is wrong in. */
+/** The payer of a request. Each field has a failure of its own, so that callers report failures in their own order. */
 export interface Payer {
-  /** By its ID, whatever its clock does. */
+  /** The customer, in any state of its clock. */
   readonly found: Exit.Exit<CustomerRow, Problem>
-  /** Now, in the customer's clock; of one that stands. */
+  /** Now, on the customer's clock; fails while the clock advances. */
   readonly now: Exit.Exit<number, Problem>
-  /** The method named; undefined: none is. */
+  /** The named method; undefined: none is named. */
   readonly named: Exit.Exit<NamedMethod | undefined, Problem>
   /** The default payment method. */
   readonly byDefault: AttachedMethod | undefined
 }
 
-/** Who pays for each of these; of a customer whom somebody else holds, where that is not to be waited for, `lock_timeout`. */
+/** Reads the payer of each request. Without {@link WaitForLocks}, a customer that another transaction has locked gives `lock_timeout`. */
 export const readPayers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
   const ids = [...new Set(all.map(({ customer }) => customer))]
   const refs = ids.map((id): Ref => ({ ...tenantOf(tenant), id }))
@@ -66,8 +66,8 @@ export const readPayers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
     tenant,
     onClocks.map(({ test_clock_id }) => test_clock_id!),
   )
-  const standing = onClocks.filter(({ test_clock_id }) => times.get(test_clock_id!)?._tag === "Success")
-  for (const row of yield* customers.lock(standing.map(refOf), mode)) locked.set(row.id, row)
+  const onReadyClocks = onClocks.filter(({ test_clock_id }) => times.get(test_clock_id!)?._tag === "Success")
+  for (const row of yield* customers.lock(onReadyClocks.map(refOf), mode)) locked.set(row.id, row)
   const isLocked = ({ id, test_clock_id: clock }: CustomerRow): boolean =>
     !waits && !locked.has(id) && (clock === null || times.get(clock)?._tag === "Success")
   const rows = new Map([...found, ...locked])
@@ -77,7 +77,7 @@ export const readPayers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
       ? []
       : [{ ...refOf(row), method: row.default_payment_method_id }]
   })
-  // What was read of customers on clocks was read before they were locked.
+  // The methods of customers on clocks were read before the lock: read them again.
   const again = named(all.filter(({ customer }) => found.has(customer) && locked.has(customer)))
   const after = yield* findPaymentMethods([...defaults, ...again])
   const methodOf = (row: CustomerRow, id: string): AttachedMethod | undefined => {
@@ -86,7 +86,7 @@ export const readPayers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
     return readAgain ? after.get(key) : (before.get(key) ?? after.get(key))
   }
   const now = currentTime()
-  const buyers: Array<Payer> = []
+  const payers: Array<Payer> = []
   for (const { customer, payment_method: id } of all) {
     const row = rows.get(customer)
     const missing = Effect.suspend(() => noSuchReference("customer", customer, "customer"))
@@ -104,34 +104,34 @@ export const readPayers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
           })
     const byDefault = row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
     const found = row === undefined ? missing : isLocked(row) ? LOCKED : Effect.succeed(row)
-    buyers.push({
+    payers.push({
       found: yield* Effect.exit(found),
       now: yield* Effect.exit(time),
       named: yield* Effect.exit(method),
       byDefault,
     })
   }
-  return buyers
+  return payers
 })
 
-/** What a customer pays by. */
+/** A customer and the payment method to charge. */
 export interface Paying extends NamedMethod {
   readonly customer: CustomerRow
   readonly now: number
 }
 
-/** What a buyer pays by, named or by default; undefined: there is neither. */
+/** Returns the payment method to charge: the named one, else the default; undefined: neither exists. */
 export const payingBy = (
   { byDefault }: Payer,
   named: NamedMethod | undefined,
   customer: CustomerRow,
   now: number,
 ): Paying | undefined => {
-  const by = named ?? (byDefault === undefined ? undefined : { method: byDefault, isNew: false })
-  return by === undefined ? undefined : { ...by, customer, now }
+  const chosen = named ?? (byDefault === undefined ? undefined : { method: byDefault, isNew: false })
+  return chosen === undefined ? undefined : { ...chosen, customer, now }
 }
 
-/** Attaches what is new among these to its customers. */
+/** Attaches the new payment methods among these to their customers. */
 export const attachNew = (unit: UnitOfWork, of: ReadonlyArray<Paying>): void =>
   attachMethods(
     unit,

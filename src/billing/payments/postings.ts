@@ -1,4 +1,4 @@
-/** What answers of rails do in the books beside what their charges' owners decide: money that is owed back (decisions P8, P10). Pure. */
+/** Computes the ledger entries of rails' answers beside those of payment subjects: money to refund (decisions P8, P10). Pure. */
 import type { chargeMachine } from "../../../machines/charge.ts"
 import { paramsOf } from "../../../machines/decide.ts"
 import { dayOf } from "../../base/time.ts"
@@ -8,7 +8,7 @@ import type { ChargeRow } from "../charge/charge.ts"
 
 export type ChargeTransition = Transition<typeof chargeMachine, ChargeRow>
 
-/** What an entry about a charge is about. */
+/** The references of a ledger entry about a charge. */
 export const aboutCharge = (charge: ChargeRow, day: number): About => ({
   account_id: charge.account_id,
   livemode: charge.livemode,
@@ -32,11 +32,11 @@ const owedBack = (
     customerId: charge.customer_id,
   })
 
-/** Whether a transition says that a charge was paid which had failed. */
+/** Whether a transition reports that a failed charge was paid after all. */
 const isPaidAfterAll = ({ decision }: ChargeTransition): boolean =>
   paramsOf(decision, "contradicted")?.answer === "succeeded"
 
-/** The entries of a charge's transition. `takenKobo`: what the rail took; undefined: as much as was asked for. */
+/** The ledger entries of a charge's transition. `takenKobo`: the amount that the rail took; undefined: the requested amount. */
 export const booksOf = (transition: ChargeTransition, takenKobo: number | undefined): ReadonlyArray<NewEntry> => {
   const { row, event, decision } = transition
   const taken = takenKobo ?? row.amount_kobo

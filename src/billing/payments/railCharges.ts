@@ -1,6 +1,6 @@
 /**
- * Charges at the rails of the outside world: what each queued call says to its rail, and what comes of what was heard
- * (decisions F1, P4 to P10). src/rails/rail_call makes the calls.
+ * Handles charges at outside rails (decisions F1, P4 to P10): prepares each queued call and applies its result. src/rails/rail_call makes
+ * the calls.
  */
 import { Effect, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
@@ -29,7 +29,7 @@ import { applyAnswers } from "./settle.ts"
 import { collect } from "./simulatorCharges.ts"
 import { queueStatusChecks } from "./statusChecks.ts"
 
-/** What it takes to have calls made about charges and their refunds. */
+/** The services for rail calls about charges and their refunds. */
 export type RailServices =
   | PaymentSubjects
   | PageUrls
@@ -40,10 +40,10 @@ export type RailServices =
   | SqlClient.SqlClient
   | Vault
 
-/** What it takes to have rails asked about charges: no page is opened by that. */
+/** The services for status checks of charges, which open no page. */
 export type QuestionServices = Exclude<RailServices, PageUrls>
 
-/** A charge with what a rail is to know of it. */
+/** A charge with the facts that are sent to its rail. */
 interface Subject extends ChargeRow {
   readonly business_name: string
   readonly customer_name: string
@@ -51,14 +51,14 @@ interface Subject extends ChargeRow {
   readonly customer_phone: string | null
   /** The bill that its subscription is collecting. */
   readonly bill: Bill | null
-  /** What it is for is cancelled: it is not sent again. */
+  /** The subscription is cancelled: the charge is not sent again. */
   readonly is_over: boolean
-  /** Of its payment method, where the customer has that still. */
+  /** The sealed token of its payment method; null if the customer no longer has the method. */
   readonly sealed: Uint8Array | null
   readonly method_email: string | null
 }
 
-/** Each row is looked up by its key, however young the tables were when this was planned. */
+/** Reads the subjects of calls, by charge ID. OFFSET 0 forces a lookup by key, even in a plan made while the tables were small. */
 const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Subject>`
@@ -86,14 +86,21 @@ const refused = (code: "payment_method_inactive" | "rail_misconfigured", message
   message,
 })
 
-const NO_CREDENTIALS = refused("payment_method_inactive", "The merchant is not on the rail of this payment method.")
+const NO_CREDENTIALS = refused(
+  "payment_method_inactive",
+  "The merchant is not connected to the rail of this payment method.",
+)
 const NO_METHOD = refused("payment_method_inactive", "The customer does not have this payment method any more.")
 const NO_EMAIL = refused("rail_misconfigured", "The rail needs the customer's e-mail address.")
-/** The process that made the call died over it: its answer is not known. */
+/** The process died during the call: the rail's answer is unknown. */
 const LOST: RailResult = { kind: "lost" }
-/** A question that is not asked, since this process has no credentials for it. */
-const NOT_ASKED: RailResult = { kind: "unclear", message: "There are no credentials to ask with.", reached: true }
-/** Not to be made at present: it stays in the queue. */
+/** A status check that this process has no credentials for. */
+const NOT_ASKED: RailResult = {
+  kind: "unclear",
+  message: "There are no credentials for the status check.",
+  reached: true,
+}
+/** A call that cannot be made now: it stays in the queue. */
 const notNow = (message: string): RailResult => ({ kind: "not_sent", message })
 
 const chargeToken = Effect.fnUntraced(function* (rail: Rail, subject: Subject, credentials: Credentials) {
@@ -121,18 +128,18 @@ const openPage = Effect.fnUntraced(function* (rail: Rail, subject: Subject, cred
   return rail.openPage({ reference, amountKobo, email, name, phone, returnUrl, description, metadata }, credentials)
 })
 
-interface Questioned {
+interface CallFacts {
   readonly call: TakenCall
   readonly subject: Subject
-  /** undefined: none were given; failed: this process cannot open them. */
+  /** undefined: the account has none; failure: this process cannot open them. */
   readonly found: FoundCredentials | undefined
 }
 
-const readQuestioned = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
+const readCallFacts = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   const subjects = yield* readSubjects(calls)
   const credentials = yield* (yield* RailCredentials).find(calls)
   return calls.map(
-    (call): Questioned => ({
+    (call): CallFacts => ({
       call,
       subject: subjects.get(call.id)!,
       found: credentials.get(railAccountKey(call)),
@@ -140,7 +147,7 @@ const readQuestioned = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCa
   )
 })
 
-const attemptOf = Effect.fnUntraced(function* ({ call, subject, found }: Questioned) {
+const attemptOf = Effect.fnUntraced(function* ({ call, subject, found }: CallFacts) {
   if (call.was_sent_at !== null) return Effect.succeed(LOST)
   if (found === undefined) return Effect.succeed(NO_CREDENTIALS)
   if (Result.isFailure(found)) return Effect.succeed(notNow("The credentials cannot be opened."))
@@ -151,23 +158,23 @@ const attemptOf = Effect.fnUntraced(function* ({ call, subject, found }: Questio
 })
 
 const prepareAttempts = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
-  return yield* Effect.forEach(yield* readQuestioned(calls), (one) =>
+  return yield* Effect.forEach(yield* readCallFacts(calls), (one) =>
     Effect.map(attemptOf(one), (talk): Prepared => ({ call: one.call, talk })),
   )
 })
 
 const prepareQuestions = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   const rails = yield* Rails
-  return (yield* readQuestioned(calls)).map(({ call, subject, found }): Prepared => {
+  return (yield* readCallFacts(calls)).map(({ call, subject, found }): Prepared => {
     const open = found !== undefined && Result.isSuccess(found)
     return { call, talk: open ? rails.of(call.rail).ask(subject.id, found.success) : Effect.succeed(NOT_ASKED) }
   })
 })
 
-/** An operator has to see to it that the rail takes the account's calls. */
-const alertMisconfigured = (heard: ReadonlyArray<AnsweredCall>) =>
+/** Logs an error for an operator: a rail refuses an account's calls. */
+const alertMisconfigured = (answered: ReadonlyArray<AnsweredCall>) =>
   Effect.forEach(
-    heard,
+    answered,
     ({ call: { account_id: account, rail }, result }) =>
       "code" in result && result.code === "rail_misconfigured" && result !== NO_EMAIL
         ? Effect.annotateLogs(Effect.logError("a rail refuses an account's calls"), { account, rail })
@@ -175,11 +182,11 @@ const alertMisconfigured = (heard: ReadonlyArray<AnsweredCall>) =>
     { discard: true },
   )
 
-/** Whether a charge is settled, and its rail may say the opposite. What was taken for a verification is sent back anyhow. */
+/** Whether a charge is settled and its rail may report the opposite. A paid verification is refunded anyway. */
 const mayBeContradicted = ({ status, purpose }: ChargeRow): boolean =>
   status === "failed" || (status === "succeeded" && purpose !== "verification")
 
-/** Of what is cancelled, an attempt that the rail does not know is given up. */
+/** Gives up an attempt that the rail does not have if its subscription is cancelled. */
 const unlessOver = (answer: AnswerWithoutTime, { is_over }: Subject): AnswerWithoutTime =>
   answer.type === "rail.not_found" && is_over ? { ...answer, unwanted: true } : answer
 
@@ -190,23 +197,24 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<AnsweredCall>) {
   const answers = all.flatMap(({ call, result, endedAt }): ReadonlyArray<ChargeResult> => {
     const charge = subjects.get(call.id)
     if (charge === undefined) return []
-    // A clock that is set back makes no answer older than its question.
+    // An answer is never older than its question, even if the wall clock is set back.
     const at = Math.max(charge.sent_at, endedAt)
-    const meaning = interpret(charge, call.kind, result, at)
-    // Of one that is settled nobody asks again by a timer: its rail announced something, and may contradict what it said before.
+    const interpretation = interpret(charge, call.kind, result, at)
+    // No timer checks a settled charge again. A callback of its rail may announce that the rail contradicts its answer.
     if (call.kind === "ask" && mayBeContradicted(charge) && !isAnswered(charge, result)) later.push(call)
-    if (meaning !== undefined) return [{ ...meaning, answer: unlessOver(meaning.answer, charge), charge, at }]
+    if (interpretation !== undefined)
+      return [{ ...interpretation, answer: unlessOver(interpretation.answer, charge), charge, at }]
     again.push(call)
     return []
   })
   const now = sameForAll(currentTime())
   const { attempts, following, sentAgain } = yield* applyAnswers(answers, now)
-  // Once, however often it was tried to write them.
+  // After the write, so that a retry of the write does not log it twice.
   yield* alertMisconfigured(all)
   return { again, later, next: sentAgain.flatMap(callOf), after: collect([...attempts, ...following], now) }
 })
 
-/** Has charges sent to their rails, and rails' pages opened. */
+/** Sends charges to their rails, and opens rails' pages. */
 export const railAttempts = {
   kinds: ["charge", "open_page"] as const,
   prepare: prepareAttempts,
@@ -214,5 +222,5 @@ export const railAttempts = {
   askAgain: queueStatusChecks,
 }
 
-/** Has rails asked about charges. */
+/** Makes the status checks of charges. */
 export const railQuestions = { kinds: ["ask"] as const, prepare: prepareQuestions, write, askAgain: queueStatusChecks }

@@ -1,6 +1,6 @@
 /**
- * What is sent to a rail with every charge (decision F9): what a restored database needs to enter a transaction as the charge it was, where it
- * does not know that any more. All values are texts, since rails differ in what else they keep. Pure.
+ * Builds and reads the metadata that every charge sends to its rail (decision F9). A restored database uses it to enter an unknown
+ * transaction as the original charge. All values are strings, since rails differ in what else they store. Pure.
  */
 import { Schema } from "effect"
 import { LINE_TYPES, MAX_AMOUNT_KOBO, totalOf } from "../../../machines/billing.ts"
@@ -22,7 +22,7 @@ const MAX_LINES = 10
 
 const Line = Struct({ type: Literals(LINE_TYPES), description: short, quantity: Int, unit_amount: kobo, amount: kobo })
 
-/** What of a charge the named fields do not say, as JSON under `details`. */
+/** The parts of a charge without a metadata field of their own, as JSON under `details`. */
 const Details = Struct({
   lines: Schema.Array(Line).check(Schema.isMaxLength(MAX_LINES)),
   hosted: Bool,
@@ -32,7 +32,7 @@ const Details = Struct({
   submission: NullOr(short),
   retry_of: NullOr(short),
   description: NullOr(short),
-  /** Of an attempt at a subscription's bill, while that is the subscription's newest. */
+  /** For an attempt at a subscription's bill, while that is the subscription's newest bill. */
   bill: optionalKey(
     Struct({
       purpose: Literals(BILL_PURPOSES),
@@ -53,7 +53,7 @@ export interface Described extends Omit<typeof Details.Type, "bill"> {
   readonly attempt: number
   readonly amountKobo: number
   readonly subscription: string | null
-  /** Of an attempt at a subscription's bill. */
+  /** For an attempt at a subscription's bill. */
   readonly bill: Pick<Bill, "no" | "periodStart" | "periodEnd"> | null
   readonly billDetails: NonNullable<(typeof Details.Type)["bill"]> | null
 }
@@ -81,7 +81,7 @@ const detailsOf = (charge: ChargeRow, bill: Bill | null): typeof Details.Type =>
       }),
 })
 
-/** The metadata of a charge. `bill`: the one that its subscription is collecting, if any. The merchant's own metadata is not sent. */
+/** The metadata of a charge. `bill`: the bill that its subscription is collecting, if any. The merchant's own metadata is not sent. */
 export const railMetadataOf = (charge: ChargeRow, bill: Bill | null): TransactionMetadata => ({
   account: charge.account_id,
   environment: charge.livemode ? "live" : "sandbox",
@@ -120,7 +120,7 @@ const billIn = (fields: Readonly<Record<string, unknown>>): Described["bill"] | 
   return no === undefined || period === undefined ? undefined : { no, ...period }
 }
 
-/** Rails give metadata back as an object, or as the JSON of one. */
+/** Reads metadata, which rails return as an object or as its JSON. */
 const fieldsIn = (value: unknown): Readonly<Record<string, unknown>> | undefined => {
   const read = typeof value === "string" ? parseExactly(value) : value
   return typeof read === "object" && read !== null && !Array.isArray(read)
@@ -131,7 +131,7 @@ const fieldsIn = (value: unknown): Readonly<Record<string, unknown>> | undefined
 /** Whether metadata may be ours: it names an account. */
 export const namesAccount = (value: unknown): boolean => typeof fieldsIn(value)?.account === "string"
 
-/** What metadata says of a charge; undefined where it is not ours, or not whole. */
+/** Reads the charge that metadata describes; undefined if the metadata is not ours, or incomplete. */
 export const describedBy = (value: unknown): Described | undefined => {
   const fields = fieldsIn(value)
   if (fields === undefined) return undefined

@@ -1,4 +1,4 @@
-/** What a rail of the outside world says, and what it means to a charge (decisions P6, P9, P10). Pure. */
+/** Interprets results of calls to outside rails for their charges (decisions P6, P9, P10). Pure. */
 import type { ChargeAnswer } from "../../../machines/charge.ts"
 import { CURRENCY } from "../../base/money.ts"
 import type { RailResult, RailTransaction, SavedMethod } from "../../rails/rail/Rail.ts"
@@ -13,7 +13,7 @@ export type AnswerWithoutTime = Unstamped<ChargeAnswer>
 
 const EXCEPTION_KINDS = ["amount_differs", "currency_differs", "reference_differs", "amount_exceeds"] as const
 
-/** What a rail said of a charge that cannot be right. */
+/** A rail's statement about a charge that cannot be right. */
 export interface RailException {
   readonly kind: (typeof EXCEPTION_KINDS)[number]
   readonly heard_reference: string
@@ -21,20 +21,20 @@ export interface RailException {
   readonly heard_currency: string | null
 }
 
-/** What is known beside the answer itself. */
+/** The details that come with an answer. */
 export interface Particulars {
   /** The address of the rail's page. */
   readonly pageUrl?: string
   /** The rail's own number of the transaction. */
   readonly railId?: string | null
-  /** What the rail took (kobo). */
+  /** The amount that the rail took (kobo). */
   readonly takenKobo?: number
-  /** What can be charged again; null: nothing. */
+  /** The payment method that can be charged again; null: none. */
   readonly saved?: SavedMethod | null
-  /** The rail takes no further attempt before (ms since the epoch). */
+  /** The rail takes no further attempt before this instant (ms since the epoch). */
   readonly retryAt?: number | null
   readonly exception?: RailException
-  /** What the rail received, which is not what was asked for. */
+  /** The received payment, if it differs from the requested one. */
   readonly attention?: Attention
 }
 
@@ -52,11 +52,11 @@ const unsettled = (
 
 const koboOf = ({ amountKobo }: RailTransaction): number | null => (amountKobo === "unreadable" ? null : amountKobo)
 
-/** What differs between a transaction and the charge that was asked about, so that it does not count; undefined: nothing. */
-const differenceOf = (charge: ChargeRow, heard: RailTransaction): RailException["kind"] | undefined => {
-  if (heard.reference !== charge.id) return "reference_differs"
-  // What a rail leaves out is as it was asked for; how much was paid, no adapter lets it leave out.
-  const { status, currency, amountKobo } = heard
+/** The difference between a transaction and its charge, because of which it does not count; undefined: none. */
+const differenceOf = (charge: ChargeRow, transaction: RailTransaction): RailException["kind"] | undefined => {
+  if (transaction.reference !== charge.id) return "reference_differs"
+  // A field that the rail leaves out counts as requested; adapters never leave out the paid amount.
+  const { status, currency, amountKobo } = transaction
   if (currency !== null && currency !== CURRENCY) return "currency_differs"
   if (amountKobo === "unreadable") return "amount_differs"
   const amount = amountKobo ?? charge.amount_kobo
@@ -64,50 +64,54 @@ const differenceOf = (charge: ChargeRow, heard: RailTransaction): RailException[
   return isRight ? undefined : "amount_differs"
 }
 
-/** What a payment that does not count is shown as to the merchant and the buyer; undefined: nothing was received. */
+/** The attention shown to merchant and buyer for a payment that does not count; undefined: nothing was received. */
 const attentionOf = (
   charge: ChargeRow,
-  heard: RailTransaction,
+  transaction: RailTransaction,
   difference: RailException["kind"],
 ): Attention | undefined => {
   const kind = ATTENTION_KINDS.find((one) => one === difference)
-  return kind === undefined || heard.status !== "succeeded"
+  return kind === undefined || transaction.status !== "succeeded"
     ? undefined
     : {
         kind,
         expected_amount: charge.amount_kobo,
-        received_amount: koboOf(heard),
-        currency: heard.currency ?? CURRENCY,
+        received_amount: koboOf(transaction),
+        currency: transaction.currency ?? CURRENCY,
       }
 }
 
-const ofTransaction = (charge: ChargeRow, heard: RailTransaction, endedAt: number | undefined): Interpretation => {
+const ofTransaction = (
+  charge: ChargeRow,
+  transaction: RailTransaction,
+  endedAt: number | undefined,
+): Interpretation => {
   const ended = endedAt === undefined ? {} : { endedAt }
   const waiting = unsettled(ended)
-  if (heard.status === "pending") return { answer: waiting }
-  if (heard.status === "ongoing") return { answer: unsettled({ ...ended, ongoing: true }) }
+  if (transaction.status === "pending") return { answer: waiting }
+  if (transaction.status === "ongoing") return { answer: unsettled({ ...ended, ongoing: true }) }
   const exceptionOf = (kind: RailException["kind"]): RailException => ({
     kind,
-    heard_reference: heard.reference,
-    heard_kobo: koboOf(heard),
-    heard_currency: heard.currency,
+    heard_reference: transaction.reference,
+    heard_kobo: koboOf(transaction),
+    heard_currency: transaction.currency,
   })
-  const difference = differenceOf(charge, heard)
+  const difference = differenceOf(charge, transaction)
   if (difference !== undefined) {
-    const attention = attentionOf(charge, heard, difference)
+    const attention = attentionOf(charge, transaction, difference)
     return { answer: waiting, exception: exceptionOf(difference), ...(attention === undefined ? {} : { attention }) }
   }
-  switch (heard.status) {
+  switch (transaction.status) {
     case "abandoned":
       return { answer: { type: "rail.abandoned" } }
     case "failed":
       return {
-        answer: { type: "rail.failed", code: heard.code ?? "unknown_decline", message: heard.message },
-        retryAt: heard.retryAt,
+        answer: { type: "rail.failed", code: transaction.code ?? "unknown_decline", message: transaction.message },
+        retryAt: transaction.retryAt,
       }
     case "succeeded": {
-      const { railId, saved } = heard
-      const takenKobo = koboOf(heard) ?? charge.amount_kobo
+      const { railId, saved } = transaction
+      const takenKobo = koboOf(transaction) ?? charge.amount_kobo
       const exceeds = takenKobo > charge.amount_kobo ? { exception: exceptionOf("amount_exceeds") } : {}
       return { answer: { type: "rail.succeeded" }, railId, takenKobo, saved, ...exceeds }
     }
@@ -120,29 +124,29 @@ const failed = (code: string, message: string | null): Interpretation => ({
 
 const NO_PAGE = "The payment page could not be opened."
 
-/** Where no page was opened nobody can have paid: the buyer tries again. */
-const ofNoPage = (heard: RailResult): Interpretation => {
-  if (heard.kind === "page") return { answer: { type: "rail.page" }, pageUrl: heard.url }
-  if (heard.kind === "refused") return failed(heard.code, heard.message)
-  return failed(heard.kind === "rate_limited" ? "rail_rate_limited" : "processor_error", NO_PAGE)
+/** Interprets a call that opens a page. Without a page nothing can have been paid: the buyer tries again. */
+const ofPage = (result: RailResult): Interpretation => {
+  if (result.kind === "page") return { answer: { type: "rail.page" }, pageUrl: result.url }
+  if (result.kind === "refused") return failed(result.code, result.message)
+  return failed(result.kind === "rate_limited" ? "rail_rate_limited" : "processor_error", NO_PAGE)
 }
 
-/** What was heard means; undefined: the call was never made, and is still to be. `endedAt`: when it ended. */
+/** Interprets the result of a call; undefined: the call was never made and must still be made. `endedAt`: when the call ended. */
 export const interpret = (
   charge: ChargeRow,
   kind: CallKind,
-  heard: RailResult,
+  result: RailResult,
   endedAt: number,
 ): Interpretation | undefined => {
-  if (kind === "open_page") return ofNoPage(heard)
+  if (kind === "open_page") return ofPage(result)
   const isAttempt = kind === "charge"
-  switch (heard.kind) {
+  switch (result.kind) {
     case "transaction":
-      return ofTransaction(charge, heard, isAttempt ? endedAt : undefined)
+      return ofTransaction(charge, result, isAttempt ? endedAt : undefined)
     case "unknown_reference":
       return { answer: { type: "rail.not_found" } }
     case "refused":
-      return isAttempt ? failed(heard.code, heard.message) : { answer: unsettled() }
+      return isAttempt ? failed(result.code, result.message) : { answer: unsettled() }
     case "rate_limited":
       return { answer: unsettled(isAttempt ? { endedAt, refusedFor: "rail_rate_limited" } : {}) }
     case "not_sent":
@@ -154,6 +158,6 @@ export const interpret = (
   }
 }
 
-/** Whether a question was answered: with what the rail has under the reference, or that it has nothing. */
-export const isAnswered = (charge: ChargeRow, heard: RailResult): boolean =>
-  heard.kind === "unknown_reference" || (heard.kind === "transaction" && heard.reference === charge.id)
+/** Whether a status check was answered: with the transaction under the reference, or that the rail has none. */
+export const isAnswered = (charge: ChargeRow, result: RailResult): boolean =>
+  result.kind === "unknown_reference" || (result.kind === "transaction" && result.reference === charge.id)

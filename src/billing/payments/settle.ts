@@ -1,7 +1,4 @@
-/**
- * What rails say comes back in, in one transaction with all that follows from it: the books, what the rail saved, what cannot be right
- * about the answer.
- */
+/** Applies rails' answers, in one transaction with all that follows from them: ledger entries, saved payment methods, exceptions. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { newId } from "../../base/ids.ts"
@@ -21,8 +18,8 @@ import { type Answered, PaymentSubjects } from "./PaymentSubjects.ts"
 import type { RailException } from "./railResult.ts"
 
 /**
- * Locks customers who may get a payment method by the answer, then what charges are for, each by its owner, then the charges. Whoever
- * locks in one go does it in one with the charges' own locks, which come behind.
+ * Locks customers who may get a payment method, then the subjects of the charges, then the charges. Subjects whose locks can be pipelined
+ * are locked in one pipeline with the charges, before them.
  */
 const lockAnswered = Effect.fnUntraced(function* (answers: ReadonlyArray<ChargeResult>) {
   const of = answers.map(({ charge }) => charge)
@@ -31,17 +28,19 @@ const lockAnswered = Effect.fnUntraced(function* (answers: ReadonlyArray<ChargeR
     "NO KEY UPDATE",
   )
   const subjects = (yield* PaymentSubjects).flatMap(({ handles, lock, locksAtOnce }) => {
-    const its = of.filter(handles)
-    return its.length === 0 ? [] : [{ locksAtOnce, locking: Effect.map(lock(its), (settle) => ({ handles, settle })) }]
+    const subjectCharges = of.filter(handles)
+    return subjectCharges.length === 0
+      ? []
+      : [{ locksAtOnce, locking: Effect.map(lock(subjectCharges), (settle) => ({ handles, settle })) }]
   })
-  const lockings = (atOnce: boolean) =>
-    subjects.flatMap(({ locksAtOnce, locking }) => (locksAtOnce === atOnce ? [locking] : []))
-  const before = yield* Effect.all(lockings(false))
-  const [together, rows] = yield* Effect.all(
+  const lockings = (pipelined: boolean) =>
+    subjects.flatMap(({ locksAtOnce, locking }) => (locksAtOnce === pipelined ? [locking] : []))
+  const firstSubjects = yield* Effect.all(lockings(false))
+  const [pipelinedSubjects, rows] = yield* Effect.all(
     [Effect.all(lockings(true), PIPELINED), charges.lock(of.map(refOf))],
     PIPELINED,
   )
-  return { rows, subjects: [...before, ...together] } satisfies Facts
+  return { rows, subjects: [...firstSubjects, ...pipelinedSubjects] } satisfies Facts
 })
 
 const EXCEPTION = {
@@ -54,7 +53,7 @@ const EXCEPTION = {
   at: "timestamptz",
 } as const
 
-/** Notes what cannot be right, of each kind once about a charge. */
+/** Records statements of rails that cannot be right, once for each charge and kind. */
 const noteExceptions = Effect.fnUntraced(function* (
   all: ReadonlyArray<{ readonly charge: ChargeRow; readonly exception: RailException; readonly at: number }>,
 ) {
@@ -73,22 +72,22 @@ const noteExceptions = Effect.fnUntraced(function* (
     ON CONFLICT (charge_id, kind, account_id, livemode) DO NOTHING`
 })
 
-/** What was written of answers, and the charges that are to be attempted next. */
+/** The written outcomes of answers, and the charges to attempt next. */
 interface Settled {
   readonly outcomes: ReadonlyArray<Outcome>
   readonly attempts: ReadonlyArray<ChargeRow>
   readonly following: ReadonlyArray<ChargeRow>
-  /** Charges whose call is to be made again. */
+  /** Charges whose call must be made again. */
   readonly sentAgain: ReadonlyArray<ChargeRow>
 }
 
-/** Whether an answer is the first to say that the rail took the money: of what is pending, or of what had failed (decision P10). */
+/** Whether an answer is the first to report that the rail took the money, for a pending or a failed charge (decision P10). */
 const isTaken = ({ before, after }: Answered): boolean =>
   before.status === "pending"
     ? after.status === "succeeded"
     : before.status === "failed" && after.contradictions.length > before.contradictions.length
 
-/** Writes answers; what follows for actors that none of them is about is returned, to be carried out behind it. */
+/** Writes answers. Returns the effects on actors that no answer is about as `following`, to be run afterwards. */
 const writeAnswers = Effect.fnUntraced(function* (locked: Facts, answers: ReadonlyArray<ChargeResult>, nowOf: NowOf) {
   const { answered, settlements, outcomes, attempts, sentAgain } = yield* decide(locked, answers, nowOf)
   const isLocked = new Set(locked.rows.map(({ id }) => id))
@@ -99,8 +98,8 @@ const writeAnswers = Effect.fnUntraced(function* (locked: Facts, answers: Readon
       exception === undefined || !isLocked.has(charge.id) ? [] : [{ charge, exception, at }],
     ),
   )
-  // What was taken to save a card goes back at once (decision P8), all of it: of a part, a second request that seems to be
-  // needed would send back another one. So it does where that had been given up.
+  // A verification is refunded immediately and in full (decision P8): if only a part were refunded, a repeated request could refund a
+  // second part. This includes a verification that was given up.
   const returned = requestRefunds(
     answered.flatMap((one) =>
       one.after.purpose === "verification" && isTaken(one)
@@ -119,21 +118,21 @@ const applyTo = Effect.fnUntraced(function* (locked: Facts, answers: ReadonlyArr
 })
 
 /**
- * Applies answers in the running transaction: charges settle or wait, and what they are for moves on. Answers to charges
- * that are settled already change nothing but are kept where they contradict. Returns what was written of them, and the charges
- * that are to be attempted next; `following` are of actors that changed again once that was written.
+ * Applies answers in the running transaction: charges settle or wait, and their subjects move on. An answer to a settled charge changes
+ * nothing; if it contradicts, it is recorded. Returns what was written and the charges to attempt next; those in `following` are of actors
+ * that changed again afterwards.
  */
 export const applyAnswers = (answers: ReadonlyArray<ChargeResult>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf))
 
 /**
- * The same of answers that others follow in the same transaction: what follows for actors that none is about is `following`, to be carried
- * out behind all of them.
+ * Like {@link applyAnswers}, for answers that others follow in the same transaction. Returns `following` as an effect, to be run after all
+ * of them.
  */
 export const applyInOrder = (answers: ReadonlyArray<ChargeResult>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => writeAnswers(locked, answers, nowOf))
 
-/** Applies answers in a transaction of its own. `waitsMs`: the longest wait for a lock. */
+/** Applies answers in a new transaction. `waitsMs`: the longest wait for a lock. */
 export const settle = Effect.fnUntraced(function* (
   answers: ReadonlyArray<ChargeResult>,
   nowOf: NowOf,

@@ -1,7 +1,6 @@
 /**
- * Getting paid by the rail within, which answers at once: committed charges go to it outside any transaction, and its answers
- * come back in (settle.ts). Charges of the rails outside wait for their turn in a queue (railCharges.ts); here they are passed
- * over.
+ * Collects payments by the built-in simulator, which answers immediately: sends committed charges to it outside any transaction, and
+ * applies its answers (settle.ts). Skips charges of outside rails, which wait in a queue (railCharges.ts).
  */
 import { Cause, Effect, Exit, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -24,33 +23,33 @@ import { type ChargeResult, chargeAfter } from "./decide.ts"
 import { settle } from "./settle.ts"
 import { insertStatusChecks } from "./statusChecks.ts"
 
-/** Dropped charges finished in one go: a crash leaves at most a few batches. */
+/** Limit of dropped charges finished in one run: a crash leaves at most a few batches. */
 const MAX_RECOVERED = 500
 
-/** An attempt can lead to another at once, with a payment method that was set meanwhile; more in a row are left to the recovery. */
+/** Limit of rounds: an attempt can lead to another one, with a newly set payment method. The rest is left to the recovery. */
 const MAX_ROUNDS = 10
 
-/** The one-time codes that buyers typed, by charge. They are never kept: what a crash cuts short goes on without. */
+/** The one-time codes that buyers typed, by charge ID. They are never stored: after a crash the charge continues without one. */
 export type Codes = ReadonlyMap<string, string>
 
 export const NO_CODES: Codes = new Map()
 
-/** For how long what somebody else holds is waited for once that was in vain. */
-const LAST_PATIENCE_MS = 10
+/** Lock timeout of a single answer after its batch failed, if it may not wait. */
+const LAST_LOCK_WAIT_MS = 10
 
-/** For how long who asks for charges waits for those that somebody is settling already, and how often it looks. */
-const IN_HAND_MS = 5_000
+/** How long a narrowed recovery waits for charges that another process is settling, and how often it looks. */
+const IN_FLIGHT_WAIT_MS = 5_000
 const LOOK_AGAIN = Schedule.spaced(20)
 
-/** What is told of charges that are collected. */
+/** The report on collected charges. */
 export interface Answered {
-  /** Those that could not be settled, by ID, with what went wrong. */
+  /** The charges that could not be settled, by ID, with the cause. */
   readonly unsettled: Map<string, { readonly charge: ChargeRow; readonly cause: Cause.Cause<SqlError.SqlError> }>
-  /** Rows as their settlements have left them, where somebody asks for those. */
+  /** Rows as their settlements left them, if the caller needs them. */
   readonly rows?: NewestRows
 }
 
-/** Whether all that went wrong is that somebody else holds what is needed. */
+/** Whether the only cause is a row that another transaction has locked. */
 export const isLocked = (cause: Cause.Cause<SqlError.SqlError>): boolean =>
   cause.reasons.every((reason) => Cause.isFailReason(reason) && isLockTimeout(reason.error))
 
@@ -74,25 +73,24 @@ const NO_METHOD: RailAnswer = {
 }
 
 /**
- * Settles answers in one transaction; where that fails, each in one of its own, so that one which cannot be settled holds
- * nobody else's up: it stays in hand, and is tried again by the recovery. `told` is told of those; without it, one answer that
- * cannot be settled, where it may wait, is a failure. What somebody else holds is not waited for by several for long, nor by one
- * that may not wait. Returns the charges to attempt next.
+ * Settles answers in one transaction. If that fails, settles each in its own, so that one that cannot be settled does not block the others:
+ * it stays in flight, and the recovery retries it. Such failures go into `report`; without `report`, a single answer that may wait for
+ * locks fails. Waits for locks only briefly in a batch, or if waiting is not allowed. Returns the charges to attempt next.
  */
-const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<ChargeResult>, nowOf: NowOf, told?: Answered) {
+const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<ChargeResult>, nowOf: NowOf, report?: Answered) {
   const waits = yield* WaitForLocks
-  const only = waits ? undefined : LOCK_TIMEOUT_MS
+  const singleWaitMs = waits ? undefined : LOCK_TIMEOUT_MS
   const settling = (of: ReadonlyArray<ChargeResult>, waitsMs: number | undefined) =>
     Effect.map(settle(of, nowOf, waitsMs), ({ outcomes, attempts, following }) => {
-      told?.rows?.note(outcomes)
-      for (const { subscription_id } of following) if (subscription_id !== null) told?.rows?.forget(subscription_id)
+      report?.rows?.note(outcomes)
+      for (const { subscription_id } of following) if (subscription_id !== null) report?.rows?.forget(subscription_id)
       return [...attempts, ...following]
     })
-  if (answers.length < 2 && told === undefined && waits) return yield* settling(answers, only)
+  if (answers.length < 2 && report === undefined && waits) return yield* settling(answers, singleWaitMs)
   const alone = (answer: ChargeResult, waitsMs: number | undefined) =>
     Effect.catchCause(settling([answer], waitsMs), (cause) => {
       const { charge } = answer
-      told?.unsettled.set(charge.id, { charge, cause })
+      report?.unsettled.set(charge.id, { charge, cause })
       const log = !waits && isLocked(cause) ? Effect.logDebug : Effect.logError
       return Effect.as(log("a charge cannot be settled", { charge: charge.id }, cause), [])
     })
@@ -101,21 +99,21 @@ const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<ChargeRes
       Effect.forEach(answers, (answer) => alone(answer, waitsMs)),
       (attempts) => attempts.flat(),
     )
-  if (answers.length < 2) return yield* eachAlone(only)
+  if (answers.length < 2) return yield* eachAlone(singleWaitMs)
   return yield* Effect.catchCause(settling(answers, LOCK_TIMEOUT_MS), () =>
-    eachAlone(waits ? undefined : LAST_PATIENCE_MS),
+    eachAlone(waits ? undefined : LAST_LOCK_WAIT_MS),
   )
 })
 
-/** An answer is never older than its question, which may be sent later than it was due. */
-const heardAt = (charge: ChargeRow, nowOf: NowOf): number => Math.max(charge.sent_at, nowOf(charge))
+/** The time of an answer: never before its question, which may be sent later than it was due. */
+const answeredAt = (charge: ChargeRow, nowOf: NowOf): number => Math.max(charge.sent_at, nowOf(charge))
 
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
 const attempt = Effect.fnUntraced(function* (
   of: ReadonlyArray<ChargeRow>,
   nowOf: NowOf,
   codes: Codes,
-  told: Answered | undefined,
+  report: Answered | undefined,
 ) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
@@ -126,77 +124,77 @@ const attempt = Effect.fnUntraced(function* (
     of.map((charge) => ({
       charge,
       answer: byReference.get(charge.id) ?? NO_METHOD,
-      at: heardAt(charge, nowOf),
+      at: answeredAt(charge, nowOf),
     })),
     nowOf,
-    told,
+    report,
   )
 })
 
-/** Fails with what went wrong first, if anything. */
-const failOf = (told: Answered | undefined) => {
-  const [first] = told?.unsettled.values() ?? []
+/** Fails with the first failure, if any. */
+const failOf = (report: Answered | undefined) => {
+  const [first] = report?.unsettled.values() ?? []
   return first === undefined ? Effect.void : Effect.failCause(first.cause)
 }
 
 /**
- * Attempts committed charges that go at once, and those that follow from them, round after round. On a test clock one that cannot
- * be settled is a failure once the others are: the clock does not go on without it (decision M5).
+ * Attempts committed charges that are not queued, and those that follow from them, round after round. If a charge on a test clock cannot be
+ * settled, fails after the others are settled: the clock does not advance without it (decision M5).
  */
 export const collect = Effect.fn("charge.collect")(function* (
   of: ReadonlyArray<ChargeRow>,
   nowOf: NowOf,
-  { codes = NO_CODES, told }: { readonly codes?: Codes; readonly told?: Answered } = {},
+  { codes = NO_CODES, report }: { readonly codes?: Codes; readonly report?: Answered } = {},
 ) {
   const isOnClock = of.some(({ test_clock_id }) => test_clock_id !== null)
-  const noted: Answered | undefined = told ?? (isOnClock ? { unsettled: new Map() } : undefined)
+  const effectiveReport: Answered | undefined = report ?? (isOnClock ? { unsettled: new Map() } : undefined)
   let next: ReadonlyArray<ChargeRow> = of.filter((charge) => !isQueued(charge))
   for (let round = 0; next.length > 0; round++) {
     if (round === MAX_ROUNDS) {
       yield* Effect.logWarning("charges are left to the recovery", { charges: next.length })
       return yield* releasing(chargeLease, next, Effect.void)
     }
-    const following = yield* releasing(chargeLease, next, attempt(next, nowOf, codes, noted))
+    const following = yield* releasing(chargeLease, next, attempt(next, nowOf, codes, effectiveReport))
     next = following.filter((charge) => !isQueued(charge))
   }
-  if (told === undefined) yield* failOf(noted)
+  if (report === undefined) yield* failOf(effectiveReport)
 })
 
 export type CollectServices = Effect.Services<ReturnType<typeof collect>>
 
-/** Asks the rail what became of charges and applies its answers. */
+/** Asks the rail about charges and applies its answers. */
 const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf) {
   if (of.length === 0) return
   const rail = yield* PaymentRail
-  const asking = Effect.flatMap(rail.ask(of.map((charge) => toRail(charge, nowOf(charge)))), (answers) =>
+  const checking = Effect.flatMap(rail.ask(of.map((charge) => toRail(charge, nowOf(charge)))), (answers) =>
     settleEach(
       of.map((charge, index) => ({ charge, answer: answers[index]!, at: nowOf(charge) })),
       nowOf,
     ),
   )
-  yield* collect(yield* releasing(chargeLease, of, asking), nowOf)
+  yield* collect(yield* releasing(chargeLease, of, checking), nowOf)
 })
 
-/** Asks about dropped charges; one that the rail has never heard of is sent, under the same reference. */
-const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, told: Answered) {
+/** Asks about dropped charges; sends a charge that the rail does not have, under the same reference. */
+const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, report: Answered) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
-  const known = yield* rail.ask(payable.map((charge) => toRail(charge, nowOf(charge))))
-  const answers = new Map(payable.map((charge, index) => [charge.id, known[index]!]))
-  const isUnheard = ({ id, asks }: ChargeRow) =>
+  const statuses = yield* rail.ask(payable.map((charge) => toRail(charge, nowOf(charge))))
+  const answers = new Map(payable.map((charge, index) => [charge.id, statuses[index]!]))
+  const isUnsent = ({ id, asks }: ChargeRow) =>
     asks === 0 && (answers.get(id)?.type ?? "rail.not_found") === "rail.not_found"
-  const heard = of.filter((charge) => !isUnheard(charge))
-  if (heard.length > 0) {
-    const answered = heard.map((charge) => {
+  const sent = of.filter((charge) => !isUnsent(charge))
+  if (sent.length > 0) {
+    const answered = sent.map((charge) => {
       const answer = answers.get(charge.id) ?? NO_METHOD
-      return { charge, answer, at: heardAt(charge, nowOf) }
+      return { charge, answer, at: answeredAt(charge, nowOf) }
     })
-    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, nowOf, told)), nowOf, { told })
+    yield* collect(yield* releasing(chargeLease, sent, settleEach(answered, nowOf, report)), nowOf, { report })
   }
-  yield* collect(of.filter(isUnheard), nowOf, { told })
+  yield* collect(of.filter(isUnsent), nowOf, { report })
 })
 
-/** Whose charges are meant; all of them where nothing is given. */
+/** Selects the charges to recover; all of them if no field is given. */
 export interface Recovered {
   readonly chargeId?: string
   readonly subscriptionId?: string
@@ -205,9 +203,9 @@ export interface Recovered {
 }
 
 /**
- * Finishes what processes that died, or lost their database, were saying to the rail. Narrowed where `only` says so;
- * otherwise everything but what belongs to a moving clock, whose own worker sees to it, or to a broken one. What this process
- * dropped on a clock that another one moves is finished here: to that one it looks as if it were in hand, and it waits.
+ * Finishes charges that were in flight in processes that died or lost their database. `only` narrows them. Otherwise skips charges of an
+ * advancing clock, which its own worker finishes, and of a failed one. Includes charges that this process dropped on a clock that another
+ * one advances: to that one they look in flight, and it waits.
  */
 export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recovered) {
   const sql = yield* SqlClient.SqlClient
@@ -234,56 +232,57 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)
       RETURNING charge.*, dropped.clock_at`,
   )
-  const told: Answered = { unsettled: new Map() }
-  const finishing = (its: typeof dropped) => {
+  const report: Answered = { unsettled: new Map() }
+  const finishing = (group: typeof dropped) => {
     const now = currentTime()
-    const clockOf = new Map(its.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
-    // What is not settled may be taken again.
+    const clockOf = new Map(group.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
+    // Releases unsettled charges too: they can be taken again.
     return releasing(
       chargeLease,
-      its,
-      finish(its, ({ customer_id }) => clockOf.get(customer_id!) ?? now, told),
+      group,
+      finish(group, ({ customer_id }) => clockOf.get(customer_id!) ?? now, report),
     )
   }
   const groups = [...Map.groupBy(dropped, ({ test_clock_id }) => test_clock_id).values()]
-  // Who asks for some waits for them: a clock does not go on as long as one of its charges cannot be settled.
+  // A narrowed recovery waits for its charges: a clock does not advance while one of its charges cannot be settled.
   if (conditions.length > 0) {
     yield* Effect.forEach(groups, finishing, { discard: true })
-    yield* failOf(told)
-    // The recovery may have been faster: then they are in its hands for a moment longer.
-    const inHand = sql`SELECT FROM charge c WHERE c.runner IS NOT NULL AND ${sql.and(conditions)} LIMIT 1`
-    const settled = Effect.repeat(inHand, { until: (rows) => rows.length === 0, schedule: LOOK_AGAIN })
-    if (only.testClockId === undefined) yield* Effect.timeoutOption(settled, IN_HAND_MS)
+    yield* failOf(report)
+    // The general recovery may have taken them first: wait until it is done.
+    const inFlight = sql`SELECT FROM charge c WHERE c.runner IS NOT NULL AND ${sql.and(conditions)} LIMIT 1`
+    const settled = Effect.repeat(inFlight, { until: (rows) => rows.length === 0, schedule: LOOK_AGAIN })
+    if (only.testClockId === undefined) yield* Effect.timeoutOption(settled, IN_FLIGHT_WAIT_MS)
     return
   }
   const finished = yield* Effect.forEach(groups, (group) => Effect.exit(finishing(group)))
-  const left = [...told.unsettled.values()]
-  const held = left.flatMap(({ charge, cause }) => (isLocked(cause) ? [charge.id] : []))
-  if (held.length > 0) yield* Effect.logWarning("somebody holds what charges need that are to be settled", { held })
+  const unsettled = [...report.unsettled.values()]
+  const lockedIds = unsettled.flatMap(({ charge, cause }) => (isLocked(cause) ? [charge.id] : []))
+  if (lockedIds.length > 0)
+    yield* Effect.logWarning("charges wait for rows that another transaction has locked", { charges: lockedIds })
   yield* finished.find(Exit.isFailure) ?? Effect.void
-  const broken = left.find(({ cause }) => !isLocked(cause))
-  if (broken !== undefined) return yield* Effect.failCause(broken.cause)
+  const failed = unsettled.find(({ cause }) => !isLocked(cause))
+  if (failed !== undefined) return yield* Effect.failCause(failed.cause)
 })
 
-/** Finishes whatever was dropped: what somebody holds keeps nothing else from it, and is tried again the next time. */
+/** Finishes all dropped charges: locked ones do not delay the others, and are retried by the next run. */
 export const recoverAll = Effect.provideService(recoverCharges({}), WaitForLocks, false)
 
-/** The rail is asked about charges that it has not decided. */
+/** Asks rails about charges that they have not decided. */
 export const chargeTimers = timerHandler(
   chargeLifecycle,
   Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof chargeMachine, ChargeRow>>, nowOf: NowOf) {
     const transitions = advance(chargeLifecycle, due)
     const { id: runner } = yield* ProcessLease
-    const asking = transitions.map((transition) => {
+    const checked = transitions.map((transition) => {
       const row = chargeAfter(transition, nowOf(transition.row))
       return isQueued(row) ? row : { ...row, runner }
     })
-    const atOnce = asking.filter((charge) => !isQueued(charge))
+    const direct = checked.filter((charge) => !isQueued(charge))
     yield* commitAttempts(
-      transitions.map((transition, index) => transitioned(chargeLifecycle, transition, asking[index]!)),
-      atOnce,
+      transitions.map((transition, index) => transitioned(chargeLifecycle, transition, checked[index]!)),
+      direct,
     )
-    insertStatusChecks(yield* unitOfWork, asking.filter(isQueued), false)
-    return ask(atOnce, nowOf)
+    insertStatusChecks(yield* unitOfWork, checked.filter(isQueued), false)
+    return ask(direct, nowOf)
   }),
 )

@@ -1,4 +1,4 @@
-/** Asking a rail of the outside world what became of charges, because somebody wants to know. */
+/** Queues status checks of charges at outside rails. */
 import { Effect } from "effect"
 import type { ChargeEvent } from "../../../machines/charge.ts"
 import { currentTime } from "../../base/wallClock.ts"
@@ -12,7 +12,7 @@ import { transitioned } from "../../runtime/outcome.ts"
 import { type ChargeRow, chargeLifecycle, charges } from "../charge/charge.ts"
 import { chargeAfter } from "./decide.ts"
 
-/** Queues the questions about locked charges. */
+/** Queues status checks of locked charges. */
 export const insertStatusChecks = (unit: UnitOfWork, of: ReadonlyArray<ChargeRow>, urgent: boolean): void =>
   queueCalls(
     unit,
@@ -24,7 +24,7 @@ export const insertStatusChecks = (unit: UnitOfWork, of: ReadonlyArray<ChargeRow
 
 type StatusCheck = Extract<ChargeEvent["type"], "rail.ask" | "rail.return">
 
-/** Writes what an event does to locked charges; returns those that it moves. */
+/** Commits an event on locked charges; returns those that it moves. */
 const transitionAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, type: StatusCheck) {
   const now = currentTime()
   const transitions = advance(
@@ -37,19 +37,19 @@ const transitionAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>,
   return transitions.map(({ row }) => row)
 })
 
-/** What an event does to locked charges: those that it moves are asked about, and so are those that are being asked about. */
+/** Commits an event on locked charges, and queues a status check of each, also of those that are already being checked. */
 const askAbout = (of: ReadonlyArray<ChargeRow>, type: StatusCheck, urgent: boolean) =>
   Effect.andThen(
     transitionAll(of, type),
     Effect.map(unitOfWork, (unit) => insertStatusChecks(unit, of, urgent)),
   )
 
-/** Whether a charge is a verification that was paid after all: it is sent back, so its refund is what there is to ask about. */
+/** Whether a charge is a verification that was paid after all: it is refunded, so its refund is checked instead. */
 const isSentBack = ({ purpose, state }: ChargeRow): boolean => purpose === "verification" && state === "contradicted"
 
 /**
- * Has rails asked now about charges that are not settled, in the running transaction. About one that failed too: it may have
- * been paid after all, which is money that is owed back (decision P10).
+ * Queues status checks of unpaid charges, in the running transaction. Includes failed ones: they may have been paid after all, which is
+ * money to refund (decision P10).
  */
 export const queueStatusChecks = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   const rows = yield* charges.lock(refs)
@@ -61,8 +61,8 @@ export const queueStatusChecks = Effect.fnUntraced(function* (refs: ReadonlyArra
 })
 
 /**
- * Has rails asked about charges that are paid, which somebody denies, in the running transaction: as often as the charge allows it,
- * and not about one that its rail has contradicted already (decision F2). Verifications are sent back anyhow (decision P8).
+ * Queues status checks of paid charges whose payment a callback denies, in the running transaction: only as often as the charge allows, and
+ * not if its rail has contradicted it already (decision F2). Verifications are refunded anyway (decision P8).
  */
 export const askWhetherPaid = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   const rows = yield* charges.lock(refs)
@@ -72,7 +72,7 @@ export const askWhetherPaid = Effect.fnUntraced(function* (refs: ReadonlyArray<R
   insertStatusChecks(yield* unitOfWork, yield* transitionAll(paid, "rail.ask"), false)
 })
 
-/** The buyer has come back from the rail's page, or looks again how things stand. */
+/** Queues a status check for a buyer who returned from the rail's page (`returned`), or who checks the status again. */
 export const askForBuyer = Effect.fnUntraced(function* (ref: Ref, returned: boolean) {
   const rows = yield* charges.lock([ref])
   yield* askAbout(

@@ -1,4 +1,4 @@
-/** Attempts committed charges for a request, which waits for what comes of them. */
+/** Attempts committed charges for a request, which waits for the result. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
@@ -7,11 +7,11 @@ import { waitingLimit } from "../../http/ArrivedAt.ts"
 import { type ChargeRow, isQueued } from "../charge/charge.ts"
 import { Payments } from "./Payments.ts"
 
-/** Most rails answer at once; of one that does not, hundreds of requests may wait, and leave the database to others. */
+/** Most rails answer fast. Hundreds of requests may wait for one that does not: growing intervals leave the database to others. */
 const FIRST_LOOK_MS = 50
 const LONGEST_LOOK_MS = 500
 
-/** Waits while any of these is on its way to its rail. Of one over which the rail takes its time, nobody waits for the outcome. */
+/** Waits while any of these is on its way to its rail, but not until a slow rail decides. */
 const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
   if (of.length === 0) return
   const sql = yield* SqlClient.SqlClient
@@ -27,8 +27,8 @@ const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
 })
 
 /**
- * Attempts charges; those that queue for their rail are waited for, for some seconds. Returns the rows that the payments have left, as
- * far as they were settled here.
+ * Attempts charges, and waits some seconds for those in their rail's queue. Returns the rows that the payments left, as far as they were
+ * settled here.
  */
 export const waitForPayment = Effect.fn("charge.pay")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
   const rows = yield* (yield* Payments).collect(of, now)

@@ -1,4 +1,4 @@
-/** The port to whatever sends a plan's reminders: it follows when their rules change (decision C3). */
+/** RemindersFollow is the port that reschedules reminders when a plan's reminder rules change (decision C3). */
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Tenant } from "../../db/tenant.ts"
@@ -6,7 +6,7 @@ import type { Tenant } from "../../db/tenant.ts"
 export class RemindersFollow extends Context.Service<
   RemindersFollow,
   {
-    /** In the transaction that changes the plan. */
+    /** Runs in the transaction that changes the plan. */
     readonly reschedule: (tenant: Tenant, planId: string) => Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>
   }
->()("billing/plan/RemindersFollow") {}
+>()("billing/billing/plan/RemindersFollow") {}

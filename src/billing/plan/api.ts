@@ -1,4 +1,4 @@
-/** Plans on the wire. */
+/** Defines the wire schemas and endpoints of plans. */
 import { Schema } from "effect"
 import { BILLING_CYCLES } from "../../../machines/calendar.ts"
 import { ESCALATION_RULES } from "../../../machines/dunning.ts"
@@ -25,7 +25,7 @@ const { Boolean: Bool, Int, Literal, Literals, NullOr, optionalKey, String: Text
 
 export const PLAN_STATUSES = ["active", "archived"] as const
 
-/** More days than a rule can use. */
+/** Limit of a list of days: more than a rule can use. */
 const MAX_DAYS_LISTED = 30
 
 const days = (max: number) =>
@@ -69,7 +69,7 @@ const REMINDERS: Reminders = {
   post_due_days: [1, 3],
 }
 
-/** What a plan is where nothing else is said, and where null is (decision C2). */
+/** Default values of a plan, used if a parameter is left out or null (decision C2). */
 export const PLAN_DEFAULTS = {
   trial_days: 0,
   pause_enabled: false,
@@ -79,7 +79,7 @@ export const PLAN_DEFAULTS = {
   reminders: REMINDERS,
 } as const
 
-/** A parameter that null takes back to its default; `value`: that, where leaving the parameter out means it too. */
+/** A parameter that null resets to its default. `value`: the default, given if leaving the parameter out means the default too. */
 const orNull = <S extends Schema.Top>(schema: S, value?: S["Type"]) =>
   value === undefined ? optionalKey(NullOr(schema)) : byDefault(NullOr(schema), value)
 
@@ -201,7 +201,7 @@ export const planApi = {
     method: "POST",
     path: "/plans",
     summary: "Create a plan",
-    notes: "retry_logic.retry_intervals_days is not empty while retries are enabled and max_attempts is above 0.",
+    notes: "retry_logic.retry_intervals_days must not be empty while retries are enabled and max_attempts is above 0.",
     access: "plans",
     body: PlanCreate,
     example: { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly", trial_days: 14 },
@@ -230,7 +230,8 @@ export const planApi = {
   update: declare({
     method: "PATCH",
     path: "/plans/:id",
-    summary: "Update a plan: what is left out stays, null returns to the default where null is no value",
+    summary:
+      "Update a plan: omitted parameters stay unchanged; null resets a parameter to its default unless null is a valid value",
     access: "plans",
     body: PlanPatch,
     example: { amount: 550_000, retry_logic: { max_attempts: 4 } },

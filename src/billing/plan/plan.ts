@@ -1,4 +1,4 @@
-/** A plan: its table, and how the API shows it. */
+/** Declares the plan table and renders plans for the API. */
 import { BILLING_CYCLES } from "../../../machines/calendar.ts"
 import type { Metadata } from "../../base/metadata.ts"
 import { CURRENCY } from "../../base/money.ts"
@@ -36,7 +36,7 @@ export const plans = table(
 
 export type PlanRow = RowOf<typeof plans>
 
-/** What subscriptions go by of a plan. */
+/** The plan columns that decisions on subscriptions read. */
 export const PLAN_TERMS = [
   "account_id",
   "livemode",

@@ -1,4 +1,4 @@
-/** Plans: the verbs of the API (decisions C1 to C3). */
+/** Implements the API's operations on plans (decisions C1 to C3). */
 import { Effect } from "effect"
 import { newId } from "../../base/ids.ts"
 import { canonical } from "../../base/json.ts"
@@ -11,7 +11,7 @@ import { PLAN_DEFAULTS, type PLAN_STATUSES, type PlanCreate, type PlanPatch, typ
 import { type PlanRow, plans } from "./plan.ts"
 import { RemindersFollow } from "./RemindersFollow.ts"
 
-/** Field by field: what is given replaces, null returns to the default (decision C2). */
+/** Merges a patch field by field: a given value replaces, null resets to the default (decision C2). */
 const merge = <T extends object>(
   before: T,
   patch: { readonly [K in keyof T]?: T[K] | null } | null | undefined,
@@ -35,13 +35,13 @@ const mergeRetryLogic = (before: RetryLogic, patch: PlanPatch["retry_logic"]): E
     ? Effect.fail(
         invalid(
           "retry_logic.retry_intervals_days",
-          "retry_logic.retry_intervals_days must hold at least one interval while retries are enabled.",
+          "retry_logic.retry_intervals_days must contain at least one interval while retries are enabled.",
         ),
       )
     : Effect.succeed(merged)
 }
 
-/** Refuses retries that a plan cannot begin with. */
+/** Refuses invalid retry rules of a new plan. */
 export const checkCreate = (name: string, { retry_logic }: PlanCreate) =>
   name === "retry_logic" ? Effect.asVoid(mergeRetryLogic(PLAN_DEFAULTS.retry_logic, retry_logic)) : undefined
 
@@ -74,23 +74,23 @@ export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, in
 })
 
 /**
- * Changes a plan; its subscriptions follow where its reminders change (decision C3). It is locked whole (FOR UPDATE) before: so it waits for
- * those that are about to go by its rules (FOR KEY SHARE), and they for it.
+ * Changes a plan and, if its reminder rules change, its subscriptions' reminders (decision C3). Locks the plan first (FOR UPDATE): it waits
+ * for transactions that are about to use the plan's rules (FOR KEY SHARE), and they wait for it.
  */
 export const updatePlan = Effect.fn("plan.update")(function* (tenant: Tenant, id: string, patch: PlanPatch) {
   const before = yield* plans.lockOne(tenant, id)
-  const given = <T>(value: T | null | undefined, kept: T, otherwise: T): T =>
-    value === undefined ? kept : value === null ? otherwise : value
+  const patched = <T>(value: T | null | undefined, current: T, fallback: T): T =>
+    value === undefined ? current : value === null ? fallback : value
   const row: PlanRow = {
     ...before,
     name: patch.name ?? before.name,
-    description: given(patch.description, before.description, null),
+    description: patched(patch.description, before.description, null),
     amount_kobo: patch.amount ?? before.amount_kobo,
-    trial_days: given(patch.trial_days, before.trial_days, PLAN_DEFAULTS.trial_days),
-    pause_enabled: given(patch.pause_enabled, before.pause_enabled, PLAN_DEFAULTS.pause_enabled),
-    pro_rate: given(patch.pro_rate, before.pro_rate, PLAN_DEFAULTS.pro_rate),
-    overage_per_unit_kobo: given(patch.overage_per_unit, before.overage_per_unit_kobo, null),
-    service_config: given(patch.service_config, before.service_config, PLAN_DEFAULTS.service_config),
+    trial_days: patched(patch.trial_days, before.trial_days, PLAN_DEFAULTS.trial_days),
+    pause_enabled: patched(patch.pause_enabled, before.pause_enabled, PLAN_DEFAULTS.pause_enabled),
+    pro_rate: patched(patch.pro_rate, before.pro_rate, PLAN_DEFAULTS.pro_rate),
+    overage_per_unit_kobo: patched(patch.overage_per_unit, before.overage_per_unit_kobo, null),
+    service_config: patched(patch.service_config, before.service_config, PLAN_DEFAULTS.service_config),
     retry_logic: yield* mergeRetryLogic(before.retry_logic, patch.retry_logic),
     reminders: merge(before.reminders, patch.reminders, PLAN_DEFAULTS.reminders),
     metadata: yield* mergeMetadata(before.metadata, patch.metadata),
@@ -101,7 +101,7 @@ export const updatePlan = Effect.fn("plan.update")(function* (tenant: Tenant, id
   return row
 })
 
-/** Archives or unarchives: an archived plan takes no new subscriptions (decision C1). */
+/** Archives or unarchives a plan: an archived plan takes no new subscriptions (decision C1). */
 export const setPlanStatus = Effect.fn("plan.setStatus")(function* (
   tenant: Tenant,
   id: string,
@@ -115,8 +115,8 @@ export const setPlanStatus = Effect.fn("plan.setStatus")(function* (
 })
 
 /**
- * The tenant's plans with these IDs, by ID, for subscriptions that are about to be created. A request that changes the rules of a plan waits
- * until they exist, so they follow the change.
+ * Returns the tenant's plans with these IDs, by ID, for subscriptions that are about to be created. Locks them (FOR KEY SHARE): a request
+ * that changes a plan's rules waits until the subscriptions exist, so the change reaches them.
  */
 export const plansToBegin = Effect.fnUntraced(function* (tenant: Tenant, ids: ReadonlyArray<string>) {
   const wanted = [...new Set(ids)].map((id): Ref => ({ ...tenantOf(tenant), id }))

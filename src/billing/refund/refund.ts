@@ -1,4 +1,4 @@
-/** A refund: money that a rail sends back (decision P8). Its table, its lifecycle, and how one begins. */
+/** A refund is money that a rail sends back (decision P8): its table, its lifecycle, and how it starts. */
 import { Effect } from "effect"
 import { REFUND_STATUSES, type RefundContext, refundMachine, refundStatusOf } from "../../../machines/refund.ts"
 import { newId } from "../../base/ids.ts"
@@ -45,7 +45,7 @@ export const refundLifecycle: Lifecycle<typeof refundMachine, RefundRow> = {
   table: refunds,
 }
 
-/** A refund of all that a rail took for a charge, to be requested from that rail. */
+/** Creates a refund of the whole amount that a rail took for a charge, to be requested from that rail. */
 export const newRefund = (charge: ChargeRow, takenKobo: number, now: number): RefundRow => ({
   account_id: charge.account_id,
   livemode: charge.livemode,
@@ -67,7 +67,7 @@ export const newRefund = (charge: ChargeRow, takenKobo: number, now: number): Re
   }),
 })
 
-/** Queues calls about refunds. */
+/** Queues rail calls about refunds. */
 export const queueRefundCalls = (
   unit: UnitOfWork,
   of: ReadonlyArray<Ref & Pick<RefundRow, "rail">>,
@@ -79,7 +79,7 @@ export const queueRefundCalls = (
     false,
   )
 
-/** Begins refunds, in the running transaction. */
+/** Starts refunds, in the running transaction. */
 export const requestRefunds = Effect.fnUntraced(function* (of: ReadonlyArray<RefundRow>) {
   yield* commit(of.map((refund) => created(refundLifecycle, undefined, refund)))
   queueRefundCalls(yield* unitOfWork, of, "refund")

@@ -1,6 +1,6 @@
 /**
- * Refunds at the rails of the outside world: what each queued call asks for, what comes of what was heard, and what is done
- * in time (decision P8). src/rails/rail_call makes the calls.
+ * Handles refunds at outside rails (decision P8): prepares each queued call, interprets its result, and handles the refunds' timers.
+ * src/rails/rail_call makes the calls.
  */
 import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
@@ -25,7 +25,7 @@ import { queueRefundCalls, type RefundRow, refundLifecycle, refunds } from "./re
 
 type RefundTransition = Transition<typeof refundMachine, RefundRow>
 
-/** The rail's own number of the transaction that is to be sent back. */
+/** A refund with the rail's own number of the transaction to refund. */
 interface Subject extends RefundRow {
   readonly rail_id: string | null
 }
@@ -41,7 +41,7 @@ const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall
   return new Map(rows.map((row) => [row.id, row]))
 })
 
-/** Not known: neither what became of it, nor where to ask. */
+/** A result from which the refund's outcome stays unknown. */
 const unclear = (message: string): RailResult => ({ kind: "unclear", message, reached: true })
 
 const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
@@ -51,9 +51,10 @@ const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   return calls.map((call): Prepared => {
     const { charge_id: reference, rail_id: railId, amount_kobo: amountKobo, rail_refund_id } = subjects.get(call.id)!
     const found = credentials.get(railAccountKey(call))
-    if (call.was_sent_at !== null) return { call, talk: Effect.succeed(unclear("The process that called was lost.")) }
+    if (call.was_sent_at !== null)
+      return { call, talk: Effect.succeed(unclear("The process that made the call died.")) }
     if (found === undefined || Result.isFailure(found))
-      return { call, talk: Effect.succeed(unclear("The merchant is not on the rail of this payment.")) }
+      return { call, talk: Effect.succeed(unclear("The merchant is not connected to the rail of this payment.")) }
     const rail = rails.of(call.rail)
     const ask: Effect.Effect<RailResult> =
       rail_refund_id === null ? rail.ask(reference, found.success) : rail.askRefund(rail_refund_id, found.success)
@@ -62,17 +63,20 @@ const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   })
 })
 
-type Said = RefundEvent extends infer E ? (E extends unknown ? Omit<E, "at"> : never) : never
+type EventWithoutTime = RefundEvent extends infer E ? (E extends unknown ? Omit<E, "at"> : never) : never
 
-/** What was heard means; undefined: the call was never made, and is still to be. */
-const meaningOf = ({ charge_id }: RefundRow, { call: { kind }, result }: AnsweredCall): Said | undefined => {
+/** Returns the event that a rail's result means; undefined: the call was never made and must still be made. */
+const interpret = (
+  { charge_id }: RefundRow,
+  { call: { kind }, result }: AnsweredCall,
+): EventWithoutTime | undefined => {
   switch (result.kind) {
     case "refund":
       if (result.status === "returned") return { type: "rail.returned" }
       return result.status === "failed"
         ? { type: "rail.failed", message: result.message }
         : { type: "rail.accepted", refundId: result.refundId }
-    // Asked about what is to be sent back, without a number of the refund.
+    // The answer about the charge's transaction, asked for because the refund has no number yet.
     case "transaction":
       return { type: result.reversed === true && result.reference === charge_id ? "rail.returned" : "rail.unclear" }
     case "unknown_reference":
@@ -107,31 +111,31 @@ const outcomeOf = (transition: RefundTransition) => {
   return transitioned(refundLifecycle, transition, after, { entries: isReturned ? entriesFor(after, at) : [] })
 }
 
-/** Writes transitions, and queues the calls that they ask for; in the running transaction. */
+/** Commits transitions and queues the rail calls that they ask for, in the running transaction. */
 const writeCalls = Effect.fnUntraced(function* (transitions: ReadonlyArray<RefundTransition>) {
   yield* commit(transitions.map(outcomeOf))
-  const asking = (effect: "request" | "ask") =>
+  const rowsWith = (effect: "request" | "ask") =>
     transitions.filter(({ decision }) => hasEffect(decision, effect)).map(({ row }) => row)
-  queueRefundCalls(yield* unitOfWork, asking("request"), "refund")
-  queueRefundCalls(yield* unitOfWork, asking("ask"), "ask_refund")
+  queueRefundCalls(yield* unitOfWork, rowsWith("request"), "refund")
+  queueRefundCalls(yield* unitOfWork, rowsWith("ask"), "ask_refund")
 })
 
 const write = Effect.fnUntraced(function* (all: ReadonlyArray<AnsweredCall>) {
   const rows = new Map((yield* refunds.lock(all.map(({ call }) => refOf(call)))).map((row) => [row.id, row]))
   const again: Array<TakenCall> = []
-  const commands = all.flatMap((one) => {
-    const row = rows.get(one.call.id)
+  const commands = all.flatMap((answered) => {
+    const row = rows.get(answered.call.id)
     if (row === undefined) return []
-    const said = meaningOf(row, one)
-    if (said !== undefined) return [{ row, event: { ...said, at: one.endedAt } }]
-    again.push(one.call)
+    const event = interpret(row, answered)
+    if (event !== undefined) return [{ row, event: { ...event, at: answered.endedAt } }]
+    again.push(answered.call)
     return []
   })
   yield* commit(advance(refundLifecycle, commands).map(outcomeOf))
   return { again, later: [], after: Effect.void }
 })
 
-/** Has rails asked now how refunds stand, in the running transaction. */
+/** Queues status checks of refunds, in the running transaction. */
 export const askAboutRefunds = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   const now = currentTime()
   const rows = yield* refunds.lock(refs)
@@ -143,10 +147,10 @@ export const askAboutRefunds = Effect.fnUntraced(function* (refs: ReadonlyArray<
   )
 })
 
-/** Has the calls about refunds made. */
+/** Handles the rail calls about refunds. */
 export const railRefunds = { kinds: ["refund", "ask_refund"] as const, prepare, write, askAgain: askAboutRefunds }
 
-/** Rails are asked about refunds that they work on, and refunds that failed are requested anew. */
+/** Asks rails about refunds in progress, and requests failed refunds again. */
 export const refundTimers = timerHandler(
   refundLifecycle,
   Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof refundMachine, RefundRow>>) {

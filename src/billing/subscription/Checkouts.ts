@@ -1,4 +1,4 @@
-/** The port to the checkout sessions that subscriptions wait for (decision G2). */
+/** Checkouts is the port to the checkout sessions that subscriptions wait for (decision G2). */
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { NowOf } from "../../base/time.ts"
@@ -11,11 +11,11 @@ export class Checkouts extends Context.Service<
   Checkouts,
   {
     /**
-     * Locks the open sessions of subscriptions, which are to be locked after them, by one statement; returns the subscriptions that have
-     * one.
+     * Locks the open sessions of subscriptions by one statement, before the subscriptions are locked; returns the IDs of subscriptions that
+     * have an open session.
      */
     readonly lock: (...which: Parameters<typeof subscriptions.lock>) => Sql<ReadonlyArray<string>>
-    /** Closes the locked sessions of subscriptions that are cancelled. */
+    /** Closes the locked sessions of cancelled subscriptions. */
     readonly close: (cancelled: ReadonlyArray<Ref>, nowOf: NowOf) => Sql<void>
   }
->()("billing/subscription/Checkouts") {}
+>()("billing/billing/subscription/Checkouts") {}

@@ -1,4 +1,4 @@
-/** Subscriptions and unit records on the wire. */
+/** Defines the wire schemas and endpoints of subscriptions and unit records. */
 import { Schema } from "effect"
 import { ESCALATION_ACTIONS } from "../../../machines/dunning.ts"
 import { UNIT_ACTIONS } from "../../../machines/events.ts"
@@ -146,13 +146,14 @@ export const SubscriptionCancel = Struct({
   at_period_end: byDefault(flag, false),
   reason: optionalKey(
     NullOr(oneOf(CANCELLATION_REASONS)).annotate({
-      description: "the newest reason that is given counts; without one it stays as it was, at first merchant_request",
+      description:
+        "the newest given reason counts; without one, the reason stays unchanged (initially merchant_request)",
     }),
   ),
 })
 export type SubscriptionCancel = typeof SubscriptionCancel.Type
 
-/** Far above any meter's step. */
+/** Far above the units of any single report. */
 const MAX_REPORTED_UNITS = 1_000_000_000
 
 export const UnitReport = Struct({
@@ -181,7 +182,7 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions",
     summary: "Create a subscription",
-    notes: `Without payment_method the customer's default pays, without trial_days the plan's count, without start_at it starts now; start_at lies ahead. quantity times the plan's amount is at most ${MAX_AMOUNT_KOBO} kobo. Where there is no trial and no later start, the first payment is attempted within the request: the answer is 201 with the status active, cancelled (nonpayment) where it is declined, or incomplete while the rail has not decided.`,
+    notes: `Without payment_method the customer's default payment method is charged. Without trial_days the plan's trial_days apply. Without start_at the subscription starts now; start_at must be in the future. quantity times the plan's amount is at most ${MAX_AMOUNT_KOBO} kobo. Without a trial or a later start, the first payment is attempted within the request: the response is 201 with the status active, cancelled (nonpayment) if the payment is declined, or incomplete if the rail has not decided yet.`,
     ...shared,
     body: SubscriptionCreate,
     example: { customer: exampleId("customer"), plan: exampleId("plan"), quantity: 2 },
@@ -209,7 +210,7 @@ export const subscriptionApi = {
     method: "PATCH",
     path: "/subscriptions/:id",
     summary: "Update a subscription",
-    notes: `A quantity counts from the next renewal on; times the plan's amount it is at most ${MAX_AMOUNT_KOBO} kobo.`,
+    notes: `A new quantity applies from the next renewal. quantity times the plan's amount is at most ${MAX_AMOUNT_KOBO} kobo.`,
     ...shared,
     body: SubscriptionPatch,
     example: { quantity: 3, metadata: { branch: "Ikeja" } },
@@ -220,7 +221,7 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions/:id/pause",
     summary: "Pause an active subscription",
-    notes: "resumes_at lies ahead; without it the subscription is paused until it is resumed.",
+    notes: "resumes_at must be in the future; without it the subscription is paused until it is resumed.",
     ...shared,
     body: SubscriptionPause,
     example: { resumes_at: "2027-01-05T09:00:00Z", reason: "Away for the holidays" },
@@ -246,7 +247,7 @@ export const subscriptionApi = {
     path: "/subscriptions/:id/cancel",
     summary: "Cancel a subscription, now or at period end",
     notes:
-      "At period end the units of the last period are charged, once, where they cost 100 kobo or more, and the subscription is cancelled when that charge is answered, paid or not. Cancelling now charges nothing.",
+      "At period end the units of the last period are charged once, if they cost 100 kobo or more. The subscription is cancelled when that charge succeeds or fails. Cancelling now charges nothing.",
     ...shared,
     body: SubscriptionCancel,
     example: { at_period_end: true, reason: "customer_request" },
@@ -258,7 +259,7 @@ export const subscriptionApi = {
     path: "/subscriptions/:id/unit-records",
     summary: "Report units used in the current period",
     notes:
-      "increment adds to the period's units, set replaces them. On a plan that is billed per_delivery an increment is deliveries, which are billed at once, and set is refused. timestamp lies within the current period and not ahead; without it now.",
+      "increment adds to the period's units, set replaces them. On a per_delivery plan an increment reports deliveries, which are billed immediately, and set is refused. timestamp must be within the current period and not in the future; the default is now.",
     access: "subscriptions",
     body: UnitReport,
     example: { quantity: 40, description: "litres" },

@@ -1,4 +1,4 @@
-/** Events from the API on subscriptions that exist: locks what they name, decides, commits; many together, or one. */
+/** Applies events from the API to existing subscriptions, one or many: locks the rows that they name, decides, commits. */
 import { Effect, Exit } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { SubscriptionEvent } from "../../../machines/events.ts"
@@ -25,12 +25,12 @@ export interface Locked {
   readonly now: number
 }
 
-/** The same with its terms, as they stand. */
+/** A locked subscription with its current terms. */
 export interface Found extends Locked {
   readonly terms: Terms
 }
 
-/** Locks, by one statement, what is locked before subscriptions; the same ones. */
+/** Locks, by one statement, rows that are locked before subscriptions; takes the arguments of the subscriptions' own lock. */
 type LockBefore<R> = (
   ...which: Parameters<typeof subscriptions.lock>
 ) => Effect.Effect<void, SqlError.SqlError, R | SqlClient.SqlClient>
@@ -44,8 +44,8 @@ const lockWithTerms = <R>(before: LockBefore<R>, refs: ReadonlyArray<Ref>, waits
 }
 
 /**
- * Locks subscriptions for events from the API; for each ID what is found. Those of a clock are locked once that is held, and
- * refused while it moves (422). Where it is not to be waited for what somebody else holds, that is `lock_timeout`.
+ * Locks subscriptions for events from the API; returns the result for each ID. A subscription's clock is locked first; while it advances,
+ * the result is a failure (422). Without {@link WaitForLocks}, a row that another transaction has locked gives `lock_timeout`.
  */
 const lockForEvents = Effect.fnUntraced(function* <R>(
   tenant: Tenant,
@@ -55,29 +55,29 @@ const lockForEvents = Effect.fnUntraced(function* <R>(
   const waits = yield* WaitForLocks
   const refsTo = (some: ReadonlyArray<string>) => some.map((id): Ref => ({ ...tenantOf(tenant), id }))
   const found = new Map<string, Exit.Exit<Found, Problem>>()
-  const free = yield* lockWithTerms(before, refsTo(ids), waits, "test_clock_id IS NULL")
-  const wall = currentTime()
-  for (const one of free) found.set(one.row.id, Exit.succeed({ ...one, now: wall }))
+  const onWallClock = yield* lockWithTerms(before, refsTo(ids), waits, "test_clock_id IS NULL")
+  const wallTime = currentTime()
+  for (const one of onWallClock) found.set(one.row.id, Exit.succeed({ ...one, now: wallTime }))
   const others = ids.filter((id) => !found.has(id))
   if (others.length === 0) return found
 
-  const known = yield* subscriptions.find(tenant, others)
-  const clockOf = (id: string): string | undefined => known.get(id)?.test_clock_id ?? undefined
+  const existing = yield* subscriptions.find(tenant, others)
+  const clockOf = (id: string): string | undefined => existing.get(id)?.test_clock_id ?? undefined
   const times = yield* standingTimes(
     tenant,
     others.flatMap((id) => clockOf(id) ?? []),
   )
   for (const id of others) {
     const time = times.get(clockOf(id) ?? "")
-    if (!known.has(id)) found.set(id, Exit.fail(noSuch("subscription", id)))
+    if (!existing.has(id)) found.set(id, Exit.fail(noSuch("subscription", id)))
     else if (time !== undefined && Exit.isFailure(time)) found.set(id, Exit.failCause(time.cause))
-    // It may also have come between the two statements: then it is locked below.
+    // A subscription that was created between the two statements is locked below.
     else if (time === undefined && !waits) found.set(id, Exit.fail(LOCKED))
   }
-  const standing = others.filter((id) => !found.has(id))
-  for (const id of standing) found.set(id, Exit.fail(waits ? noSuch("subscription", id) : LOCKED))
-  for (const one of yield* lockWithTerms(before, refsTo(standing), waits)) {
-    const time = times.get(one.row.test_clock_id ?? "") ?? Exit.succeed(wall)
+  const remaining = others.filter((id) => !found.has(id))
+  for (const id of remaining) found.set(id, Exit.fail(waits ? noSuch("subscription", id) : LOCKED))
+  for (const one of yield* lockWithTerms(before, refsTo(remaining), waits)) {
+    const time = times.get(one.row.test_clock_id ?? "") ?? Exit.succeed(wallTime)
     found.set(
       one.row.id,
       Exit.map(time, (now) => ({ ...one, now })),
@@ -86,27 +86,27 @@ const lockForEvents = Effect.fnUntraced(function* <R>(
   return found
 })
 
-/** A subscription once its event is applied, and the charges to attempt for it. */
+/** A subscription after its event, and the charges to attempt for it. */
 export interface Applied extends Locked {
   readonly attempts: ReadonlyArray<ChargeRow>
 }
 
-/** What a request does to the subscription that it names, if anything, and what it answers then. */
+/** A request's decision: the event on its subscription, if any, and the answer afterwards. */
 export interface Decision<A> {
   readonly event: SubscriptionEvent | undefined
   readonly details?: Details
-  /** What the details pay by, which may have to be attached first. */
+  /** The payment method of the details, which may first have to be attached. */
   readonly paying?: Paying | undefined
   readonly answer: (applied: Applied) => A
 }
 
-/** What one of several requests comes to, and its subscription as it is then. */
+/** The answer to one request, and its subscription afterwards. */
 interface Outcome<A> {
   readonly answer: A
   readonly found: Found
 }
 
-/** Applies requests of which no two name the same subscription; for each what it comes to. */
+/** Applies requests that name different subscriptions; returns the result of each. */
 const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: string }, A>(
   requests: ReadonlyArray<Q>,
   foundOf: (id: string) => Exit.Exit<Found, Problem>,
@@ -116,7 +116,7 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
     Effect.exit(
       Effect.gen(function* () {
         const found = yield* foundOf(request.id)
-        return { found, verdict: yield* decide(found, request) }
+        return { found, decision: yield* decide(found, request) }
       }),
     ),
   )
@@ -125,31 +125,33 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
   const nows = new Map(accepted.map(({ found: { row, now } }) => [row.customer_id, now]))
   attachNew(
     yield* unitOfWork,
-    accepted.flatMap(({ verdict: { paying } }) => (paying === undefined ? [] : [paying])),
+    accepted.flatMap(({ decision: { paying } }) => (paying === undefined ? [] : [paying])),
   )
   const { rows, attempts } = yield* transitionRows(
-    accepted.flatMap(({ found: { row }, verdict: { event } }) => (event === undefined ? [] : [{ row, event }])),
+    accepted.flatMap(({ found: { row }, decision: { event } }) => (event === undefined ? [] : [{ row, event }])),
     {
       nowOf: ({ customer_id }) => nows.get(customer_id!)!,
       terms: new Map(accepted.map(({ found }) => [found.row.id, found.terms])),
       details: new Map(
-        accepted.flatMap(({ found, verdict: { details } }) => (details === undefined ? [] : [[found.row.id, details]])),
+        accepted.flatMap(({ found, decision: { details } }) =>
+          details === undefined ? [] : [[found.row.id, details]],
+        ),
       ),
     },
   )
   const attemptsOf = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
   return decided.map(
-    Exit.map(({ found, verdict }): Outcome<A> => {
+    Exit.map(({ found, decision }): Outcome<A> => {
       const row = rows.get(found.row.id) ?? found.row
-      const answer = verdict.answer({ row, now: found.now, attempts: attemptsOf.get(row.id) ?? [] })
+      const answer = decision.answer({ row, now: found.now, attempts: attemptsOf.get(row.id) ?? [] })
       return { answer, found: { ...found, row } }
     }),
   )
 })
 
 /**
- * Locks the subscriptions that requests name, and returns what applies requests to them of which no two name the same one: for each what
- * it comes to. Whatever is applied finds what was applied before has left.
+ * Locks the subscriptions that requests name. Returns a function that applies requests naming different subscriptions and returns the
+ * result of each. Each call sees the changes of earlier calls.
  */
 export const lockAndApply = Effect.fnUntraced(function* <R = never>(
   tenant: Tenant,
@@ -162,18 +164,19 @@ export const lockAndApply = Effect.fnUntraced(function* <R = never>(
     decide: (found: Found, request: Q) => Effect.Effect<Decision<A>, Problem>,
   ) {
     const outcomes = yield* applyDistinct(distinct, (id) => found.get(id)!, decide)
-    const left = outcomes.filter(Exit.isSuccess).map(({ value }) => value.found)
-    const paysAnew = left.filter(({ row }) => {
-      const known = found.get(row.id)!
-      return Exit.isSuccess(known) && known.value.row.payment_method_id !== row.payment_method_id
+    const applied = outcomes.filter(Exit.isSuccess).map(({ value }) => value.found)
+    const withNewMethod = applied.filter(({ row }) => {
+      const previous = found.get(row.id)!
+      return Exit.isSuccess(previous) && previous.value.row.payment_method_id !== row.payment_method_id
     })
-    const terms = yield* readTerms(paysAnew.map(({ row }) => refOf(row)))
-    for (const one of left) found.set(one.row.id, Exit.succeed({ ...one, terms: terms.get(one.row.id) ?? one.terms }))
+    const terms = yield* readTerms(withNewMethod.map(({ row }) => refOf(row)))
+    for (const one of applied)
+      found.set(one.row.id, Exit.succeed({ ...one, terms: terms.get(one.row.id) ?? one.terms }))
     return outcomes.map(Exit.map(({ answer }) => answer))
   })
 })
 
-/** What requests come to, of which those that name the same subscription follow each other: a round has one of each. */
+/** Processes requests in rounds of one per subscription: requests for the same one run in sequence. Returns the result of each. */
 export const oneEachRound = Effect.fnUntraced(function* <Q extends { readonly id: string }, A, E, R>(
   requests: ReadonlyArray<Q>,
   round: (distinct: ReadonlyArray<Q>) => Effect.Effect<ReadonlyArray<A>, E, R>,
@@ -186,7 +189,7 @@ export const oneEachRound = Effect.fnUntraced(function* <Q extends { readonly id
   return requests.map((one) => answers.get(one)!)
 })
 
-/** Applies requests that came together, each to the subscription that it names: for each what it comes to. */
+/** Applies requests that are processed together, each to the subscription that it names; returns the result of each. */
 export const applyAll = Effect.fnUntraced(function* <Q extends { readonly id: string }, A, R = never>(
   tenant: Tenant,
   requests: ReadonlyArray<Q>,
@@ -198,8 +201,8 @@ export const applyAll = Effect.fnUntraced(function* <Q extends { readonly id: st
 })
 
 /**
- * Locks one for a request that may name a payment method in its `payment_method`: the customer is locked too, so that no method is
- * removed while it is being named.
+ * Locks a subscription for a request that may name a payment method in `payment_method`. Also locks the customer, so that the method is not
+ * removed in the meantime.
  */
 export const lockWithMethod = Effect.fnUntraced(function* (
   tenant: Tenant,
@@ -207,15 +210,15 @@ export const lockWithMethod = Effect.fnUntraced(function* (
   named: string | null | undefined,
 ) {
   const { test_clock_id, customer_id } = yield* subscriptions.get(tenant, id)
-  const judged =
+  const methodCheck =
     named == null ? Effect.void : findNamed({ ...tenantOf(tenant), id: customer_id }, named, "payment_method")
-  const now = yield* beforeState(judged, standingTime(tenant, test_clock_id))
+  const now = yield* beforeState(methodCheck, standingTime(tenant, test_clock_id))
   const customer = yield* customers.lockOne(tenant, customer_id, "SHARE")
   const method = named == null ? undefined : yield* nameMethod(customer, named, "payment_method", now)
   return { row: yield* subscriptions.lockOne(tenant, id), now, customer, method }
 })
 
-/** Applies one event to a locked subscription, with its plan's terms as they stand. Returns the charges to attempt. */
+/** Applies one event to a locked subscription, with its plan's current terms. Returns the charges to attempt. */
 export const apply = Effect.fnUntraced(function* ({ row, now }: Locked, event: SubscriptionEvent, details?: Details) {
   return yield* transition([{ row, event }], {
     nowOf: sameForAll(now),

@@ -1,4 +1,4 @@
-/** Creating subscriptions (decisions D3 to D6). */
+/** Creates subscriptions (decisions D3 to D6). */
 import { Effect, Exit } from "effect"
 import type { BillingCycle } from "../../../machines/calendar.ts"
 import { subscriptionMachine } from "../../../machines/subscription.ts"
@@ -23,12 +23,12 @@ import { checkAmount } from "./subscriptions.ts"
 import type { Terms } from "./terms.ts"
 import { outcomesOf } from "./transition.ts"
 
-/** What a subscription is made of. */
-interface Made extends Tenant {
+/** The inputs of a new subscription. */
+interface NewSubscription extends Tenant {
   readonly customer: Pick<CustomerRow, "id" | "test_clock_id">
   readonly planId: string
   readonly billingCycle: BillingCycle
-  /** Kept from now on, whatever becomes of the plan's (decision C3). */
+  /** Fixed from now on, even if the plan's price changes (decision C3). */
   readonly priceKobo: number
   readonly trialDays: number
   readonly quantity: number
@@ -37,14 +37,14 @@ interface Made extends Tenant {
   readonly metadata: Metadata
   /** Whether it waits for its checkout session (decision G2). */
   readonly checkout?: boolean
-  /** Now, in the customer's clock. */
+  /** Now, on the customer's clock. */
   readonly now: number
 }
 
-/** A new subscription, by its first transition. */
-export const newSubscription = (made: Made): SubscriptionTransition => {
-  const { now: at, billingCycle, priceKobo, quantity, trialDays, startAt, checkout } = made
-  const birth = start(subscriptionMachine, {
+/** Creates a subscription by its first transition. */
+export const newSubscription = (input: NewSubscription): SubscriptionTransition => {
+  const { now: at, billingCycle, priceKobo, quantity, trialDays, startAt, checkout } = input
+  const first = start(subscriptionMachine, {
     type: "create",
     at,
     billingCycle,
@@ -55,42 +55,42 @@ export const newSubscription = (made: Made): SubscriptionTransition => {
     ...(checkout === true ? { checkout } : {}),
   })
   const row: SubscriptionRow = {
-    account_id: made.account_id,
-    livemode: made.livemode,
+    account_id: input.account_id,
+    livemode: input.livemode,
     id: newId("subscription"),
-    customer_id: made.customer.id,
-    plan_id: made.planId,
-    payment_method_id: made.methodId,
-    test_clock_id: made.customer.test_clock_id,
+    customer_id: input.customer.id,
+    plan_id: input.planId,
+    payment_method_id: input.methodId,
+    test_clock_id: input.customer.test_clock_id,
     latest_charge_id: null,
     announced_charge_id: null,
-    metadata: made.metadata,
+    metadata: input.metadata,
     created_at: at,
-    version: birth.version,
-    ...subscriptions.snapshotColumns(birth.to, birth.decision.snapshot.context),
+    version: first.version,
+    ...subscriptions.snapshotColumns(first.to, first.decision.snapshot.context),
   }
-  return { ...birth, row }
+  return { ...first, row }
 }
 
-/** What one request for a subscription comes to. */
+/** Decides one request for a subscription. */
 const decide = Effect.fnUntraced(function* (
   tenant: Tenant,
   input: SubscriptionCreate,
-  buyer: Payer,
+  payer: Payer,
   plan: PlanTerms | undefined,
 ) {
-  const customer = yield* buyer.found
+  const customer = yield* payer.found
   if (plan === undefined) return yield* noSuchReference("plan", input.plan, "plan")
-  const named = yield* buyer.named
+  const named = yield* payer.named
   const quantity = input.quantity ?? 1
   yield* checkAmount(plan.amount_kobo, quantity)
-  const now = yield* buyer.now
+  const now = yield* payer.now
   const startAt = input.start_at === undefined ? now : parseInstant(input.start_at)!
   if (startAt < now)
-    return yield* invalid("start_at", `start_at must lie in the future: it is ${formatInstant(now)} for this customer.`)
+    return yield* invalid("start_at", `start_at must be in the future: it is ${formatInstant(now)} for this customer.`)
   if (plan.status === "archived")
     return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
-  const paying = payingBy(buyer, named, customer, now)
+  const paying = payingBy(payer, named, customer, now)
   if (paying === undefined) {
     return yield* problem(
       "payment_method_required",
@@ -116,29 +116,29 @@ const decide = Effect.fnUntraced(function* (
 })
 
 /**
- * Creates subscriptions for requests that came together, and commits the first charges of those that are due now, to be
- * collected after; for each request what it comes to.
+ * Creates subscriptions for requests that are processed together, and commits the first charges of those due now, to be collected
+ * afterwards; returns the result of each request.
  */
 export const createSubscriptions = Effect.fn("subscription.create")(function* (
   tenant: Tenant,
   inputs: ReadonlyArray<SubscriptionCreate>,
 ) {
   const ids = inputs.map(({ plan }) => plan)
-  const [buyers, plans] = yield* Effect.all([readPayers(tenant, inputs), plansToBegin(tenant, ids)], PIPELINED)
+  const [payers, plans] = yield* Effect.all([readPayers(tenant, inputs), plansToBegin(tenant, ids)], PIPELINED)
   const decided = yield* Effect.forEach(inputs, (input, at) =>
-    Effect.exit(decide(tenant, input, buyers[at]!, plans.get(input.plan))),
+    Effect.exit(decide(tenant, input, payers[at]!, plans.get(input.plan))),
   )
-  const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
+  const accepted = decided.filter(Exit.isSuccess).map(({ value }) => value)
   attachNew(
     yield* unitOfWork,
-    made.map(({ paying }) => paying),
+    accepted.map(({ paying }) => paying),
   )
-  // Those of one clock have one now.
-  const groups = [...Map.groupBy(made, ({ now }) => now)]
-  const outcomes = yield* Effect.forEach(groups, ([now, its]) =>
+  // Subscriptions on one clock share one now.
+  const groups = [...Map.groupBy(accepted, ({ now }) => now)]
+  const outcomes = yield* Effect.forEach(groups, ([now, group]) =>
     outcomesOf(
-      its.map(({ transition }) => transition),
-      { nowOf: sameForAll(now), terms: new Map(its.map(({ id, terms }) => [id, terms])), rules: plans },
+      group.map(({ transition }) => transition),
+      { nowOf: sameForAll(now), terms: new Map(group.map(({ id, terms }) => [id, terms])), rules: plans },
       true,
     ),
   )
@@ -147,7 +147,7 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
     outcomes.flatMap((one) => one.outcomes),
     attempts,
   )
-  const byOwner = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
+  const attemptsOf = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
   const rows = new Map(outcomes.flatMap((one) => one.rows.map((row) => [row.id, row])))
-  return decided.map(Exit.map(({ id, now }) => payAndRender(rows.get(id)!, byOwner.get(id) ?? [], now)))
+  return decided.map(Exit.map(({ id, now }) => payAndRender(rows.get(id)!, attemptsOf.get(id) ?? [], now)))
 })

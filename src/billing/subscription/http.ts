@@ -10,14 +10,14 @@ import { renderSubscription, subscriptions } from "./subscription.ts"
 import { cancelSubscriptions, pauseSubscriptions, resumeSubscriptions, updateSubscriptions } from "./subscriptions.ts"
 import { finishReport, renderUnitRecord, reportAllUnits, unitRecords } from "./units.ts"
 
-/** How a request that charges a subscription is finished after a crash, and what is returned. */
+/** Finishes a request that charges a subscription after a crash, and reads its response. */
 const staged = {
   kind: "two-phase",
   finish: (_: Tenant, id: string) => recoverCharges({ subscriptionId: id }),
   reply: (tenant: Tenant, id: string) => Effect.map(subscriptions.get(tenant, id), renderSubscription),
 } as const
 
-/** Of those that are about a subscription. */
+/** Requests on a subscription lock that subscription. */
 const byId = { lockKey: ({ id }: { readonly id: string }) => id }
 
 export const subscriptionEndpoints = [

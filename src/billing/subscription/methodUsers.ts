@@ -1,4 +1,4 @@
-/** What new and removed payment methods of a customer mean to its subscriptions (decisions C4, E6). */
+/** Applies new and removed payment methods of a customer to its subscriptions (decisions C4, E6). */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { sameForAll } from "../../base/time.ts"
@@ -19,7 +19,7 @@ import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 import { readTerms } from "./terms.ts"
 import { type SubscriptionCommand, transition } from "./transition.ts"
 
-/** A customer, locked, with the payment method that is their default now. */
+/** A locked customer, and the payment method that is now its default. */
 interface NewDefault extends NewMethod {
   readonly customer: CustomerRow
   readonly methodId: string
@@ -29,13 +29,13 @@ interface OfCustomer extends Ref {
   readonly customer_id: string
 }
 
-/** Overdue subscriptions of a customer that a new method is tried on at once; it is tried on others when their next retry comes. */
+/** Limit of a customer's overdue subscriptions on which a new method is tried immediately; on others it is tried at their next retry. */
 const MAX_TRIED = 100
 
-/** That a subscription has a bill, or may be getting one in a transaction that is not over yet. */
+/** SQL: a subscription has a bill, or an unfinished transaction may be adding one. */
 const MAY_BE_BILLED = "status NOT IN ('incomplete', 'cancelled')"
 
-/** The subscriptions of customers that `tryMethods` would lock. */
+/** Finds the subscriptions of customers that {@link tryMethods} would lock. */
 export const findBillable = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
   if (of.length === 0) return []
   const sql = yield* SqlClient.SqlClient
@@ -48,13 +48,13 @@ export const findBillable = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>)
 })
 
 /**
- * Locks all subscriptions of customers that may be billed, and returns those with a bill. What is being billed with the default from
- * before is seen from then on, and what is billed later is billed with the new one.
+ * Locks all subscriptions of customers that may be billed, and returns those with a bill. After the lock, bills made with the previous
+ * default are visible, and later bills use the new one.
  */
-const holdBilled = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
+const lockBilled = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
   if (of.length === 0) return []
   const sql = yield* SqlClient.SqlClient
-  // OFFSET 0: which of them have a bill is looked at once they are locked, and all are locked.
+  // OFFSET 0: locks all rows first, then filters those with a bill.
   const refs = yield* sql<Ref>`
     SELECT account_id, livemode, id FROM (
       SELECT *, row_number() OVER (PARTITION BY account_id, livemode, customer_id, is_overdue ORDER BY id) AS n FROM (
@@ -68,20 +68,20 @@ const holdBilled = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
 })
 
 /**
- * Tries payment methods that became the default of different customers on what these owe: at once, or once the attempt under way fails.
- * A method that stands in for a subscription's own becomes that if it pays. Returns the charges to attempt after the commit.
+ * Tries the new default methods of different customers on what they owe: immediately, or once the attempt under way fails. A method that
+ * replaces a subscription's own one for a bill becomes its own if it pays. Returns the charges to attempt after the commit.
  */
 export const tryMethods = Effect.fn("subscription.tryMethods")(function* (all: ReadonlyArray<NewDefault>) {
-  const rows = yield* holdBilled(all.map(({ customer }) => refOf(customer)))
+  const rows = yield* lockBilled(all.map(({ customer }) => refOf(customer)))
   const byCustomer = Map.groupBy(rows, ({ customer_id }) => customer_id)
   return yield* transitionAll(all.flatMap((one) => methodCommands(byCustomer.get(one.customer.id) ?? [], one)))
 })
 
-/** Tries what these subscriptions, which are locked, are paid by from now on, on their bills. */
+/** Tries the current payment methods of these locked subscriptions on their bills. */
 export const tryTheirs = (rows: ReadonlyArray<SubscriptionRow>, now: number) =>
   transitionAll(rows.filter(isBilled).map((row) => ({ row, event: { type: "method", at: now, methodId: null } })))
 
-/** Of different customers. */
+/** Applies commands to subscriptions of different customers. */
 const transitionAll = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>) {
   if (commands.length === 0) return []
   const nows = new Map(commands.map(({ row, event }) => [row.customer_id, event.at]))
@@ -92,8 +92,8 @@ const transitionAll = Effect.fnUntraced(function* (commands: ReadonlyArray<Subsc
 })
 
 /**
- * Subscriptions that had a method of their own which is being removed go back to the customer's default, which is a new method for
- * what they owe (decision E28). Returns the charges to attempt after the commit.
+ * Returns subscriptions whose own method is being removed to the customer's default, which is then tried on what they owe (decision E28).
+ * Returns the charges to attempt after the commit.
  */
 const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
   customer: CustomerRow,
@@ -101,20 +101,20 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
   now: number,
 ) {
   const sql = yield* SqlClient.SqlClient
-  // Those too that are just trying it, and would adopt it: they find it gone once they get their lock.
+  // Includes subscriptions that are trying the method and would adopt it: after their lock they find it removed.
   const users = yield* sql<SubscriptionRow>`
     SELECT * FROM subscription
     WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id}
       AND (payment_method_id = ${methodId} OR bill->>'methodId' = ${methodId}
         OR bill->>'standIn' = ${methodId} OR bill->'nextMethod'->>'methodId' = ${methodId})
     ORDER BY id FOR UPDATE`
-  const living = users.filter((row) => row.payment_method_id === methodId && row.status !== "cancelled")
+  const uncancelled = users.filter((row) => row.payment_method_id === methodId && row.status !== "cancelled")
   yield* transition(
-    living.map((row) => ({ row, event: { type: "update" as const, at: now } })),
+    uncancelled.map((row) => ({ row, event: { type: "update" as const, at: now } })),
     {
       nowOf: sameForAll(now),
       terms: new Map(),
-      details: new Map(living.map((row) => [row.id, { metadata: row.metadata, payment_method_id: null }])),
+      details: new Map(uncancelled.map((row) => [row.id, { metadata: row.metadata, payment_method_id: null }])),
     },
   )
   const waiting = users.filter(({ bill }) => bill?.standIn === methodId || bill?.nextMethod?.methodId === methodId)
@@ -123,13 +123,13 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
     rows.map((row) => ({ row, event: { type: "method.removed" as const, at: now, methodId } })),
     { nowOf: sameForAll(now), terms: new Map() },
   )
-  // What is over changes silently.
+  // Cancelled subscriptions change without an event.
   yield* sql`
     UPDATE subscription SET payment_method_id = NULL
     WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND payment_method_id = ${methodId}`
-  const { default_payment_method_id: left } = customer
-  if (left === null || left === methodId) return []
-  const billed = living.filter(isBilled).slice(0, MAX_TRIED)
+  const { default_payment_method_id: defaultId } = customer
+  if (defaultId === null || defaultId === methodId) return []
+  const billed = uncancelled.filter(isBilled).slice(0, MAX_TRIED)
   return yield* tryTheirs(yield* subscriptions.lock(billed.map(refOf)), now)
 })
 

@@ -1,11 +1,11 @@
-/** Monthly recurring revenue: what subscriptions that are in service are billed, a month's worth of it. Pure; kobo. */
+/** Computes monthly recurring revenue: one month's share of what subscriptions in service are billed. Pure; kobo. */
 import { shareOf } from "../../../machines/billing.ts"
 import type { BillingCycle } from "../../../machines/calendar.ts"
 import { dayOf } from "../../base/time.ts"
 import type { MrrMovement } from "../../ledger/mrr.ts"
 import type { SubscriptionRow } from "./subscription.ts"
 
-/** How often a cycle comes in a year, as a fraction; deliveries recur by no calendar. */
+/** How often a cycle occurs in a year, as a fraction; deliveries follow no calendar. */
 const PER_YEAR: Readonly<Record<BillingCycle, readonly [times: number, years: number]>> = {
   daily: [365, 1],
   weekly: [365, 7],
@@ -14,7 +14,7 @@ const PER_YEAR: Readonly<Record<BillingCycle, readonly [times: number, years: nu
   per_delivery: [0, 1],
 }
 
-/** A subscription's part in the monthly recurring revenue: a year's price by twelve, from the first paid period on, while it is in service. */
+/** A subscription's monthly recurring revenue: a twelfth of a year's price, from the first paid period on, while it is in service. */
 const mrrOf = (row: SubscriptionRow): number => {
   const isInService = (row.status === "active" || row.status === "past_due") && row.period_no >= 0
   const [times, years] = PER_YEAR[row.billing_cycle]
@@ -27,7 +27,7 @@ const kindOf = (before: SubscriptionRow, from: number, to: number): MrrMovement[
   return to > from ? "expansion" : "contraction"
 }
 
-/** How a transition moves it: once at most. `before` is the subscription as it was, `at` when it happened. */
+/** The movement of monthly recurring revenue by a transition, at most one. `before`: the subscription before it; `at`: when it happened. */
 export const movementsOf = (
   before: SubscriptionRow,
   after: SubscriptionRow,

@@ -1,4 +1,4 @@
-/** What nudges by hand can say of a subscription. */
+/** Provides the facts about a subscription for nudges sent by hand. */
 import { Effect, Layer } from "effect"
 import { NudgeSubjects } from "../../outbound/nudge/NudgeSubjects.ts"
 import { aboutOf } from "./reminders.ts"

@@ -1,4 +1,4 @@
-/** What a subscription's transition leaves behind: its row, the charge to attempt, the books, the events, the nudges. Pure. */
+/** Computes the outcome of a subscription's transition: its row, the charge to attempt, ledger entries, events, nudges. Pure. */
 import { allParamsOf, paramsOf } from "../../../machines/decide.ts"
 import type { Bill } from "../../../machines/periods.ts"
 import type { QuietHours } from "../../../machines/reminders.ts"
@@ -28,61 +28,61 @@ import {
 } from "./subscription.ts"
 import type { Terms } from "./terms.ts"
 
-/** What the merchant writes on a subscription, and the machine never looks at. */
+/** The columns that the merchant sets and the machine never reads. */
 export type Details = Pick<SubscriptionRow, "metadata" | "payment_method_id">
 
-/** A page on which a buyer pays: the checkout session, or the nudge with the link. */
+/** A page on which a buyer pays: the checkout session, or the nudge with the payment link. */
 export interface Page {
   readonly id: string
-  /** The rail on whose own page the buyer goes on; null: with a payment method that is known. */
+  /** The rail on whose own page the buyer continues; null: the buyer pays with an existing payment method. */
   readonly hostedBy: OutsideRail | null
-  /** The hash of what numbers the form that was submitted; null: it had no number. */
+  /** The hash of the submitted form's number; null: it had none. */
   readonly submission: string | null
 }
 
 export interface Facts {
-  /** Now, in the actors' own clock: when rows and events say that they were made. */
+  /** Now, on each actor's own clock: the creation time of rows and events. */
   readonly nowOf: NowOf
-  /** By subscription ID; needed where a charge is attempted. */
+  /** By subscription ID; required if a charge is attempted. */
   readonly terms: ReadonlyMap<string, Terms>
-  /** The charges whose answers moved their subscriptions, by subscription ID. */
+  /** The charges whose answers caused the transitions, by subscription ID. */
   readonly answered: ReadonlyMap<string, Answered>
-  /** What the merchant changed beside what the machine knows, by subscription ID. */
+  /** The merchant's changes outside the machine's context, by subscription ID. */
   readonly details: ReadonlyMap<string, Details>
-  /** The pages on which buyers move their subscriptions, by subscription ID. */
+  /** The pages on which buyers caused the transitions, by subscription ID. */
   readonly pages: ReadonlyMap<string, Page>
-  /** Attempts that were made before and are entered again as the charges that they were (decision F9), by subscription ID. */
+  /** Earlier attempts that are entered again as the original charges (decision F9), by subscription ID. */
   readonly found: ReadonlyMap<string, ChargeRow>
   /** Payment methods that decisions name and that are still attached, by {@link methodKey}. */
   readonly methods: ReadonlyMap<string, AttachedMethod>
-  /** Paid periods that end early, as charges, by subscription ID. */
+  /** The charges whose paid periods end early, by subscription ID. */
   readonly closed: ReadonlyMap<string, ReadonlyArray<ClosedCharge>>
-  /** Their newest schedules of revenue, by subscription ID; of those that books.ts asks for. */
+  /** The newest revenue schedules, by subscription ID, for transitions selected by `needsSchedule` (postings.ts). */
   readonly schedules: ReadonlyMap<string, OpenSchedule>
   /** VAT in basis points. */
   readonly vatBps: number
-  /** By plan ID; of those whose reminders move, at least. */
+  /** By plan ID; at least the plans of subscriptions whose reminders move. */
   readonly rules: ReadonlyMap<string, Rules>
   readonly addressees: Addressees
   readonly quietOf: (tenant: Tenant) => QuietHours | null
   /** The token of a nudge's payment link. */
   readonly token: (nudge: Ref) => string
-  /** This process, which sends the charges that go at once. */
+  /** This process, which sends the charges that are not queued. */
   readonly runner: number
 }
 
 export interface SubscriptionOutcome {
   readonly outcome: Outcome
-  /** The subscription as it is now. */
+  /** The subscription after the transition. */
   readonly row: SubscriptionRow
-  /** The charge that it brings about. */
+  /** The charge that the transition creates. */
   readonly attempt: ChargeRow | undefined
-  /** The charge whose answer moved it, with what was decided on it. */
+  /** The charge whose answer caused the transition, with the decision on it. */
   readonly settled: ChargeRow | undefined
 }
 
-/** The method named for the attempt while the customer has it, else the subscription's; and the rail that it goes through. */
-const wayOf = (row: SubscriptionRow, bill: Bill, { terms, methods, pages }: Facts) => {
+/** Returns the method named for the attempt if the customer still has it, else the subscription's; and the rail that charges it. */
+const methodAndRailOf = (row: SubscriptionRow, bill: Bill, { terms, methods, pages }: Facts) => {
   const rail = pages.get(row.id)?.hostedBy ?? null
   if (rail !== null) return { rail, hosted: true, payment_method: null }
   const named = bill.methodId === null ? undefined : methods.get(methodKey(row.customer_id, bill.methodId))
@@ -94,7 +94,7 @@ const wayOf = (row: SubscriptionRow, bill: Bill, { terms, methods, pages }: Fact
 
 const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
   newCharge({
-    ...wayOf(row, bill, facts),
+    ...methodAndRailOf(row, bill, facts),
     purpose: "sale",
     account_id: row.account_id,
     livemode: row.livemode,
@@ -118,11 +118,11 @@ const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
     created_at: facts.nowOf(row),
   })
 
-/** The settled charge with what its subscription decided: the next retry, the period that it bought. */
+/** Returns the settled charge with its subscription's decision: the next retry, the period that it paid for. */
 const settledCharge = (charge: ChargeRow, { decision }: SubscriptionTransition, row: SubscriptionRow): ChargeRow => {
   const settlement = paramsOf(decision, "settleCharge")
   if (settlement === undefined) return charge
-  // What pays for no time, such as the units of the last period, buys none.
+  // A charge for no time, such as the last period's units, pays for no period.
   const isForTime = charge.period_start_at !== charge.period_end_at
   const paid = charge.status === "succeeded" && !settlement.refundDue && isForTime
   return {
@@ -135,7 +135,7 @@ const settledCharge = (charge: ChargeRow, { decision }: SubscriptionTransition, 
   }
 }
 
-/** An event about the charge whose answer moved the subscription. */
+/** The event about the charge whose answer caused the transition. */
 const chargeEvent = (type: Emission["type"], before: ChargeRow | undefined, after: ChargeRow | undefined) => {
   const object = renderCharge(after!)
   const previous = type === "charge.retry_scheduled" ? {} : previousAttributes(renderCharge(before!), object)
@@ -143,8 +143,8 @@ const chargeEvent = (type: Emission["type"], before: ChargeRow | undefined, afte
 }
 
 /**
- * The events of a transition, each about its object as it was at that point. Several events at one point are about one
- * change, so they say the same of what was before.
+ * Returns the events of a transition, each with its object at that point. Events at the same point are about one change, so they have the
+ * same previous attributes.
  */
 const eventsOf = (
   { row: before, decision, to }: SubscriptionTransition,
@@ -152,19 +152,19 @@ const eventsOf = (
   charges: { readonly before: ChargeRow | undefined; readonly after: ChargeRow | undefined },
   now: number,
 ): ReadonlyArray<NewEvent> => {
-  let shown: { readonly point: Emission; readonly object: Json; readonly changes: Json } | undefined
+  let latest: { readonly point: Emission; readonly object: Json; readonly changes: Json } | undefined
   const about = { account_id: row.account_id, livemode: row.livemode, test_clock_id: row.test_clock_id, at: now }
   return allParamsOf(decision, "emit").map((point): NewEvent => {
     const { type, context, state } = point
     if (type.startsWith("charge.")) return { ...about, ...chargeEvent(type, charges.before, charges.after) }
-    if (shown === undefined || shown.point.context !== context || shown.point.state !== state) {
-      const known = shown?.object ?? renderSubscription({ ...before, latest_charge_id: before.announced_charge_id })
+    if (latest === undefined || latest.point.context !== context || latest.point.state !== state) {
+      const previous = latest?.object ?? renderSubscription({ ...before, latest_charge_id: before.announced_charge_id })
       const isLast = state === undefined && context === decision.snapshot.context
-      const then = isLast ? row : subscriptions.withSnapshot(row, state ?? to, context)
-      const object = renderSubscription(then)
-      shown = { point, object, changes: previousAttributes(known, object) }
+      const rowAtPoint = isLast ? row : subscriptions.withSnapshot(row, state ?? to, context)
+      const object = renderSubscription(rowAtPoint)
+      latest = { point, object, changes: previousAttributes(previous, object) }
     }
-    return { ...about, type, object: shown.object, previous: type === "subscription.created" ? {} : shown.changes }
+    return { ...about, type, object: latest.object, previous: type === "subscription.created" ? {} : latest.changes }
   })
 }
 
@@ -174,7 +174,7 @@ const subscriptionAfter = (transition: SubscriptionTransition, facts: Facts) => 
   const bill = paramsOf(decision, "attemptCharge")
   const adopted = paramsOf(decision, "adoptMethod")?.methodId
   const adopts = adopted != null && facts.methods.has(methodKey(before.customer_id, adopted))
-  // A copy of its own, to be completed below.
+  // A new object, to be completed below.
   const changed: { -readonly [K in keyof SubscriptionRow]: SubscriptionRow[K] } = rowAfter(
     subscriptionLifecycle,
     transition,
@@ -188,21 +188,21 @@ const subscriptionAfter = (transition: SubscriptionTransition, facts: Facts) => 
   return { row: changed, attempt }
 }
 
-/** The nudges that a transition brings about. */
-const nudgesBorn = (
+/** The nudges that a transition creates. */
+const nudgesCreated = (
   transition: SubscriptionTransition,
   row: SubscriptionRow,
   { rules, addressees, quietOf, token, nowOf }: Facts,
 ): ReadonlyArray<Outcome> => {
-  const its = rules.get(row.plan_id)
-  return its === undefined
+  const planRules = rules.get(row.plan_id)
+  return planRules === undefined
     ? []
-    : nudgesOf(transition, row, its, quietOf(row), nowOf(row)).flatMap(
+    : nudgesOf(transition, row, planRules, quietOf(row), nowOf(row)).flatMap(
         (request) => newNudge(request, addressees, token)?.outcome ?? [],
       )
 }
 
-/** What a transition leaves behind. `isNew`: it creates the subscription. */
+/** Computes the outcome of a transition. `isNew`: the transition creates the subscription. */
 export const outcomeOf = (transition: SubscriptionTransition, facts: Facts, isNew = false): SubscriptionOutcome => {
   const { row, attempt } = subscriptionAfter(transition, facts)
   const now = facts.nowOf(row)
@@ -216,10 +216,10 @@ export const outcomeOf = (transition: SubscriptionTransition, facts: Facts, isNe
     movements: movementsOf(transition.row, row, transition.event.at),
     ...booksOf(transition, { row, settled, open: facts.schedules.get(row.id), vatBps: facts.vatBps }),
     events: eventsOf(transition, row, { before: answered?.before, after: settled }, now),
-    born: [
+    created: [
       ...(facts.closed.get(row.id) ?? []).map(({ before, after }) => amended(chargeLifecycle, before, after)),
       ...(attempt === undefined ? [] : [created(chargeLifecycle, undefined, attempt)]),
-      ...nudgesBorn(transition, row, facts),
+      ...nudgesCreated(transition, row, facts),
     ],
   }
   const outcome = isNew

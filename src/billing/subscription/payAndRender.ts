@@ -1,12 +1,12 @@
-/** Payments for subscriptions that requests wait for, and how they leave them. */
+/** Attempts the charges of requests on subscriptions, and renders the result. */
 import { Effect } from "effect"
 import type { ChargeRow } from "../charge/charge.ts"
 import { waitForPayment } from "../payments/waitForPayment.ts"
 import { renderSubscription, type SubscriptionRow, subscriptions } from "./subscription.ts"
 
 /**
- * The second phase of a request on a subscription: attempts its charges once its row is committed. It returns the subscription as that leaves
- * it, where that is known: where nothing is to be paid, or all of it was settled here.
+ * The second phase of a request on a subscription: attempts its charges after its row is committed. Returns the subscription after the
+ * payment if it is known: nothing is to be paid, or all of it was settled here.
  */
 export const payAndRender = (row: SubscriptionRow, attempts: ReadonlyArray<ChargeRow>, now: number) => ({
   id: row.id,

@@ -1,4 +1,4 @@
-/** Subscriptions as the owners of charges: what a rail's answers mean to them, and how an overdue bill is retried (decision E16). */
+/** Makes subscriptions a payment subject: applies rails' answers to them, and retries overdue bills (decision E16). */
 import { Effect } from "effect"
 import { problem } from "../../base/problem.ts"
 import { type Ref, refOf, type Tenant } from "../../db/tenant.ts"
@@ -13,13 +13,13 @@ import { refuseWhileCharging } from "./subscriptions.ts"
 import { policyOf, type RulesOfPlans, readRulesOf, readTerms, type Terms, unitFacts } from "./terms.ts"
 import { outcomesOf, type SubscriptionCommand, type TransitionServices } from "./transition.ts"
 
-/** The subscription that a charge is for. */
+/** The subscriptions that charges are for. */
 export const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
   charges.flatMap((charge) =>
     charge.subscription_id === null ? [] : [{ ...refOf(charge), id: charge.subscription_id }],
   )
 
-/** What an answer means to the charge's subscription, if anything. */
+/** Returns the event that an answer means to the charge's subscription, if any. */
 const eventOf = (
   subscription: SubscriptionRow,
   { before, after, at, methodId, retryNotBefore }: Answered,
@@ -41,7 +41,7 @@ const eventOf = (
   }
 }
 
-/** Moves locked subscriptions by what the rail said of their charges. */
+/** Moves locked subscriptions by the rail's answers to their charges. */
 const settleWith = (locked: ReadonlyArray<SubscriptionRow>, rules: RulesOfPlans): Settle<TransitionServices> =>
   Effect.fnUntraced(function* (all, nowOf) {
     const rows = new Map(locked.map((row) => [row.id, row]))
@@ -59,7 +59,7 @@ const settleWith = (locked: ReadonlyArray<SubscriptionRow>, rules: RulesOfPlans)
     return { charges: new Map(settled.map((row) => [row.id, { row }])), outcomes, attempts }
   })
 
-/** Locks subscriptions, by one statement, and reads behind it in one go what settling their charges takes. */
+/** Locks subscriptions by one statement, and reads in the same pipeline the facts for settling their charges. */
 export const lockToSettle = (refs: ReadonlyArray<Ref>) =>
   Effect.map(Effect.all([subscriptions.lock(refs), readRulesOf(refs)], PIPELINED), ([rows, rules]) => ({
     rows,
@@ -67,7 +67,7 @@ export const lockToSettle = (refs: ReadonlyArray<Ref>) =>
     settle: settleWith(rows, rules),
   }))
 
-/** A further attempt at the bill of `charge`, its newest one, which failed. It uses up no automatic retry. */
+/** Commits a further attempt at the bill of `charge`, which is its newest charge and failed. Uses up no automatic retry. */
 export const retryBill = Effect.fn("subscription.retry")(function* (
   tenant: Tenant,
   charge: ChargeRow,

@@ -1,6 +1,6 @@
 /**
- * What a subscription's transition does in the books: entries by the posting rules, and the schedules by which what was
- * deferred is recognised. Pure.
+ * Computes what a subscription's transition does in the books: entries by the posting rules, and schedules that recognise deferred revenue.
+ * Pure.
  */
 import { type Line, shareOf } from "../../../machines/billing.ts"
 import { allParamsOf, paramsOf } from "../../../machines/decide.ts"
@@ -21,23 +21,23 @@ export interface SubscriptionBooks {
 
 const NOTHING: SubscriptionBooks = { entries: [], schedules: [] }
 
-/** What the books need to know beside the transition. */
+/** The facts for the books beside the transition. */
 export interface BookFacts {
-  /** The subscription after it. */
+  /** The subscription after the transition. */
   readonly row: SubscriptionRow
-  /** The charge whose answer moved it. */
+  /** The charge whose answer caused the transition. */
   readonly settled: ChargeRow | undefined
-  /** Its newest schedule, where {@link needsSchedule} says so. */
+  /** The subscription's newest schedule, if {@link needsSchedule} asks for it. */
   readonly open: OpenSchedule | undefined
   readonly vatBps: number
 }
 
 type Post = { readonly posting: Posting; readonly bill: Bill }
 
-/** Postings that depend on what is left of an earlier schedule. */
+/** Postings that depend on the rest of an earlier schedule. */
 const REVISITS: ReadonlyArray<Posting> = ["overdue_paid", "written_off"]
 
-/** The day from which on a transition changes its subscription's newest schedule; undefined: it leaves that alone. */
+/** The day from which a transition changes its subscription's newest schedule; undefined: it does not change it. */
 export const needsSchedule = ({ decision, event }: SubscriptionTransition): number | undefined => {
   const end = paramsOf(decision, "endService")
   if (end !== undefined) return dayOf(end.at)
@@ -59,11 +59,11 @@ const aboutOf = (row: SubscriptionRow, day: number, billNo: number | null, charg
   day,
 })
 
-/** What a credit of so much of a period's price is of its schedule's amount, which is without VAT. */
+/** Converts a credit on a period's price into its share of the schedule's amount, which is without VAT. */
 const netOf = (creditKobo: number, { price_kobo, amount_kobo }: Schedule): number =>
   shareOf(amount_kobo, Math.min(creditKobo, price_kobo), price_kobo)
 
-/** Recognises so much of what is left of a schedule at once; the rest of it goes elsewhere, or waits. */
+/** Recognises `recognisedKobo` of a schedule's rest immediately; the remainder moves elsewhere, or waits. */
 const endEarly = (
   reason: "ended" | "paused" | "resumed" | "delivered",
   row: SubscriptionRow,
@@ -79,7 +79,7 @@ const endEarly = (
   }
 }
 
-/** Service that ends before the period does, or not by the calendar. */
+/** Books service that ends before the period does, or that follows no calendar. */
 const atServiceEnd = (
   { reason, creditKobo }: ServiceEnd,
   row: SubscriptionRow,
@@ -93,16 +93,16 @@ const atServiceEnd = (
     case "delivered":
       return endEarly("delivered", row, open, rest, 0)
     case "paused":
-      // Without credit the period that is paid for runs out as it would have.
+      // Without a credit the paid period runs to its normal end.
       return creditKobo === 0 ? NOTHING : endEarly("paused", row, open, rest - netOf(creditKobo, open.schedule), 0)
     case "escalated":
-      // A schedule that begins with this very transition begins stopped.
+      // A schedule that begins with this same transition begins stopped.
       if (open.schedule.bill_no !== row.bill?.no) return NOTHING
       return { entries: [], schedules: [{ type: "change", schedule: endSchedule(open.schedule, open.day, 0, 0) }] }
   }
 }
 
-/** A new schedule of a bill over the period from `start` to `end`. */
+/** A new schedule of a bill over its period. */
 const scheduleOf = (
   row: SubscriptionRow,
   bill: Pick<Bill, "no" | "periodStart" | "periodEnd">,
@@ -137,7 +137,7 @@ const scheduleOf = (
 const amountOf = ({ lines }: Bill, wanted: Line["type"]): number =>
   lines.reduce((sum, { type, amount }) => (type === wanted ? sum + amount : sum), 0)
 
-/** What is sold with a bill, and what the interrupted period that it resumes still held. */
+/** Books the sale of a bill, and the rest of the interrupted period that it resumes. */
 const atSale = (
   { posting, bill }: Post,
   day: number,
@@ -166,12 +166,12 @@ const atSale = (
   }
 }
 
-/** An overdue bill is paid. Where that buys a period of its own (decision D7), what is left to serve is served there. */
+/** Books the payment of an overdue bill. If it buys a new period (decision D7), the unserved rest is served in that period. */
 const atLatePayment = ({ bill }: Post, day: number, { row, settled, open, vatBps }: BookFacts): SubscriptionBooks => {
   const sale = { lines: bill.lines, customerId: row.customer_id, rail: settled?.rail ?? "", vatBps }
   const entries = entriesOf("overdue_paid", `${row.id}:${bill.no}`, aboutOf(row, day, bill.no, settled), sale)
-  const goesOn = row.period_start_at === bill.periodStart && open?.schedule.state === "running"
-  if (goesOn || open === undefined || open.schedule.state === "ended" || open.schedule.bill_no !== bill.no)
+  const continues = row.period_start_at === bill.periodStart && open?.schedule.state === "running"
+  if (continues || open === undefined || open.schedule.state === "ended" || open.schedule.bill_no !== bill.no)
     return { entries, schedules: [] }
   const rest = restOf(open.schedule, open.day)
   const period = { no: bill.no, periodStart: row.period_start_at, periodEnd: row.period_end_at }
@@ -186,8 +186,8 @@ const atLatePayment = ({ bill }: Post, day: number, { row, settled, open, vatBps
 }
 
 /**
- * What of a schedule was owed and not served before `on`. The rest is kept: what was credited to it, paid for as it was, and what was
- * served before it was booked on the very day, on which that is recognised.
+ * The part of a schedule that was owed and not served before day `on`. Keeps the rest: credited amounts, which were paid for, and service
+ * before the day of booking, which is recognised on that day.
  */
 const unservedOf = ({ schedule, day }: OpenSchedule, on: number): Split & { readonly keptKobo: number } => {
   const rest = restOf(schedule, day)
@@ -199,21 +199,21 @@ const unservedOf = ({ schedule, day }: OpenSchedule, on: number): Split & { read
   return { netKobo, vatKobo, keptKobo: rest - netKobo }
 }
 
-/** The same where what was credited to the schedule waits for the next bill of the resumption (decision E24): only what was owed is given up. */
+/** The same if the schedule's credit waits for the next bill of the resumption (decision E24): only the owed part is given up. */
 const unservedBesideCredit = ({ schedule, day }: OpenSchedule): Split & { readonly keptKobo: number } => {
   const netKobo = Math.max(0, restOf(schedule, day) - schedule.carried_kobo)
   const owed = schedule.amount_kobo - schedule.carried_kobo
   return { netKobo, vatKobo: owed === 0 ? 0 : shareOf(schedule.vat_kobo, netKobo, owed), keptKobo: 0 }
 }
 
-/** An overdue bill is given up. `isForgiven`: the subscription goes on, with what was credited. */
+/** Books the write-off of an overdue bill. `isForgiven`: the subscription continues, with its credit. */
 const atWriteOff = ({ bill }: Post, day: number, { row, open }: BookFacts, isForgiven: boolean): SubscriptionBooks => {
-  const isIts = open !== undefined && open.schedule.bill_no === bill.no && open.schedule.state !== "ended"
-  const of = isForgiven && isIts && open.schedule.carried_kobo > 0 ? unservedBesideCredit : unservedOf
-  const { keptKobo, ...unserved } = isIts ? of(open, day) : { netKobo: 0, vatKobo: 0, keptKobo: 0 }
+  const isOfBill = open !== undefined && open.schedule.bill_no === bill.no && open.schedule.state !== "ended"
+  const split = isForgiven && isOfBill && open.schedule.carried_kobo > 0 ? unservedBesideCredit : unservedOf
+  const { keptKobo, ...unserved } = isOfBill ? split(open, day) : { netKobo: 0, vatKobo: 0, keptKobo: 0 }
   const written = { lines: bill.lines, customerId: row.customer_id, unserved }
-  const about = aboutOf(row, isIts ? Math.max(day, open.day) : day, bill.no)
-  const kept = isIts ? endEarly("ended", row, open, keptKobo, unserved.netKobo) : NOTHING
+  const about = aboutOf(row, isOfBill ? Math.max(day, open.day) : day, bill.no)
+  const kept = isOfBill ? endEarly("ended", row, open, keptKobo, unserved.netKobo) : NOTHING
   return {
     entries: [...entriesOf("written_off", `${row.id}:${bill.no}`, about, written), ...kept.entries],
     schedules: kept.schedules,
@@ -233,12 +233,12 @@ const ofPosting = (
     case "written_off":
       return atWriteOff(post, day, facts, isForgiven)
     default:
-      // Escalated by the failure that made it owed: it was never served.
+      // Escalation by the failure that made the bill overdue: its period was never served.
       return atSale(post, day, facts, end?.reason === "escalated" ? "stopped" : "running")
   }
 }
 
-/** A payment of a subscription that is over: the money goes back (decision E15). */
+/** Books a payment for a cancelled subscription: the money is refunded (decision E15). */
 const atRefund = (row: SubscriptionRow, charge: ChargeRow, day: number): ReadonlyArray<NewEntry> =>
   entriesOf("refund_due", charge.id, aboutOf(row, day, charge.bill_no, charge), {
     amountKobo: charge.amount_kobo,
@@ -246,7 +246,7 @@ const atRefund = (row: SubscriptionRow, charge: ChargeRow, day: number): Readonl
     customerId: row.customer_id,
   })
 
-/** Of several changes of one schedule the last, which has the others in it. */
+/** Returns the last of several changes of one schedule; it includes the others. */
 const newestOf = (changes: ReadonlyArray<ScheduleChange>): ReadonlyArray<ScheduleChange> => [
   ...new Map(changes.map((one) => [`${one.type} ${one.schedule.bill_no} ${one.schedule.part}`, one])).values(),
 ]
@@ -257,12 +257,12 @@ export const booksOf = ({ decision, event }: SubscriptionTransition, facts: Book
   const day = dayOf(event.at)
   const end = paramsOf(decision, "endService")
   const all: Array<SubscriptionBooks> = end === undefined ? [] : [atServiceEnd(end, row, open)]
-  // A posting finds the schedule as the one before it leaves it.
-  let known = open
+  // Each posting sees the schedule as the previous one left it.
+  let current = open
   for (const post of allParamsOf(decision, "post")) {
-    const books = ofPosting(post, day, { ...facts, open: known }, end, event.type === "resume")
+    const books = ofPosting(post, day, { ...facts, open: current }, end, event.type === "resume")
     const changed = books.schedules.find(({ type }) => type === "change")
-    if (known !== undefined && changed?.type === "change") known = { ...known, schedule: changed.schedule }
+    if (current !== undefined && changed?.type === "change") current = { ...current, schedule: changed.schedule }
     all.push(books)
   }
   return {

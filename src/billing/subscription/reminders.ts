@@ -1,6 +1,6 @@
 /**
- * When a subscription's customer is reminded by itself, and of what (decisions E6, H4). Pure. The next reminder is a timer
- * of the subscription, rescheduled with everything that moves the day it is counted from.
+ * Decides when a subscription's customer is reminded automatically, and of what (decisions E6, H4). Pure. The next reminder is a timer of
+ * the subscription. Every change of the day that it is counted from reschedules it.
  */
 import { MIN_CHARGE_KOBO, NO_USAGE, totalOf } from "../../../machines/billing.ts"
 import { allParamsOf, hasEffect } from "../../../machines/decide.ts"
@@ -13,12 +13,12 @@ import type { OwnTimers } from "../../runtime/outcome.ts"
 import type { PlanTerms } from "../plan/plan.ts"
 import { REMINDER, type SubscriptionRow, type SubscriptionTransition, subscriptions } from "./subscription.ts"
 
-/** What a plan says of reminders, and what a reported unit costs on it. */
+/** A plan's reminder rules, and its price of a reported unit. */
 export type Rules = Pick<PlanTerms, "reminders" | "overage_per_unit_kobo">
 
 /**
- * Whether a charge ahead is reminded of. A plan that is billed by deliveries reminds of none before it is due, of a trial's end neither
- * (decision D8); of a trial that begins later reminders are those of the trial itself (decision H10).
+ * Whether the next charge has reminders. On a plan billed by deliveries none come before it is due, nor before a trial's end (decision D8).
+ * A trial that begins later has only the trial's own reminders (decision H10).
  */
 const isRemindedOf = ({ billing_cycle, state, trial_end_at }: SubscriptionRow): boolean =>
   billing_cycle !== "per_delivery" && (state !== "scheduled" || trial_end_at === null)
@@ -36,7 +36,7 @@ const scheduleOf = (row: SubscriptionRow, { reminders }: Rules, quiet: QuietHour
     quiet,
   )
 
-/** The reminder that a timer due at `at` stands for, as the plan is now; undefined where there is none, or it is too late. */
+/** Returns the reminder of a timer due at `at`, by the plan's current rules; undefined if there is none, or it is too late. */
 export const dueReminder = (
   row: SubscriptionRow,
   at: number,
@@ -46,7 +46,7 @@ export const dueReminder = (
 ): Pick<Reminder, "rule" | "day"> | undefined =>
   now - at > MAX_LATE_MS ? undefined : scheduleOf(row, rules, quiet).find((one) => one.at === at)
 
-/** The timer of the next reminder after the instant `after`; what is too late by `now` is passed over. */
+/** Sets the timer of the next reminder after the instant `after`; skips reminders that are too late by `now`. */
 export const nextReminder = (
   row: SubscriptionRow,
   after: number,
@@ -62,8 +62,8 @@ export const nextReminder = (
 }
 
 /**
- * Whether a transition moved what reminders are counted from, or used one up. While an attempt is under way none is set:
- * what comes of it decides.
+ * Whether a transition changes the days that reminders are counted from, or uses a reminder up. None is set during an attempt: its result
+ * decides.
  */
 export const movesReminders = ({ row: before, event, decision, from, to }: SubscriptionTransition): boolean => {
   const { context } = decision.snapshot
@@ -84,30 +84,30 @@ export const remindersAfter = (
   quiet: QuietHours | null,
   now: number,
 ): OwnTimers<typeof REMINDER> =>
-  // One that falls on the instant of the transition itself is still to come, but for the one that has just fired.
+  // A reminder at the transition's own instant is still due, unless it has just fired.
   nextReminder(row, event.type === REMINDER ? event.at : event.at - 1, rules, quiet, now)
 
 /** Whether a transition asks for nudges. */
 export const asksForNudges = ({ decision }: SubscriptionTransition): boolean =>
   hasEffect(decision, "nudge") || hasEffect(decision, "remind")
 
-/** What a subscription that owes nothing is charged next, and when; null where nothing lies ahead. Units of a trial are free (decision E1). */
+/** The next charge of a subscription that owes nothing, and its due time; null if there is none. Trial units are free (decision E1). */
 const nextOf = (
   row: SubscriptionRow,
   { unitKobo = 0, proRate = false }: PlanFacts,
 ): Pick<About, "amountKobo" | "dueAt"> => {
   const ends = row.status === "cancelled" || row.cancel_at_period_end
-  const lies = row.billing_cycle === "per_delivery" ? !ends : row.next_charge_at !== null
+  const hasNext = row.billing_cycle === "per_delivery" ? !ends : row.next_charge_at !== null
   const context = subscriptions.contextOf(row)
   const usage = row.status === "trialing" ? NO_USAGE : { units: row.units, unitKobo }
   const kobo = totalOf(row.pause === null ? planLines(context, usage) : resumeLines(context, proRate, usage))
-  // What is smaller is waived (decision E2).
-  return lies && kobo >= MIN_CHARGE_KOBO
+  // Smaller amounts are waived (decision E2).
+  return hasNext && kobo >= MIN_CHARGE_KOBO
     ? { amountKobo: kobo, dueAt: row.next_charge_at }
     : { amountKobo: null, dueAt: null }
 }
 
-/** What a nudge says of a subscription: what is owed on it now, else what it is charged next. */
+/** The facts that a nudge gives about a subscription: the amount owed now, else the next charge. */
 export const aboutOf = (row: SubscriptionRow, facts: PlanFacts): About => ({
   subscriptionId: row.id,
   planId: row.plan_id,
@@ -136,11 +136,11 @@ export const nudgesOf = (
     source: "automatic" as const,
     at: now,
   }
-  // Who is leaving is not asked any more for what is overdue: reminders of that are not scheduled either.
-  const asked = row.cancel_at_period_end ? [] : allParamsOf(decision, "nudge")
+  // A customer who is leaving gets no nudges about overdue bills, and no reminders of them.
+  const overdueNudges = row.cancel_at_period_end ? [] : allParamsOf(decision, "nudge")
   return [
-    // A nudge about an event is due from now on, however late the event is; a reminder is due at its own instant.
-    ...asked.map(({ template }) => ({
+    // A nudge about an event is due now, however late the event is; a reminder is due at its own instant.
+    ...overdueNudges.map(({ template }) => ({
       ...request,
       template,
       sendAt: turnOf(now, now, quiet),

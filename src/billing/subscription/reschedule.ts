@@ -1,4 +1,4 @@
-/** Lets subscriptions follow when their plan's rules for reminders change (decision C3). */
+/** Reschedules the reminders of subscriptions when their plan's reminder rules change (decision C3). */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
@@ -15,18 +15,18 @@ import { standingAt } from "../clock/clocks.ts"
 import { RemindersFollow } from "../plan/RemindersFollow.ts"
 import { REMINDER, subscriptionLifecycle } from "./subscription.ts"
 
-/** Subscriptions rescheduled in one transaction. */
+/** Limit of subscriptions rescheduled in one transaction. */
 const MAX_BATCH = 1_000
 const LOOK_EVERY_MS = SECOND_MS
 
 /**
- * Has the reminders of subscriptions rescheduled: their timers fire at once, each by its own clock, and find what is next. One
- * that is due already stays so. `which` is about the subscription `s`, `order` what is taken of them.
+ * Reschedules the reminders of subscriptions: their timers fire now, each on its own clock, and set the next reminder. A timer that is
+ * already due stays so. `which`: a condition on the subscription `s`; `order`: their order and limit.
  */
 const rescheduleSome = Effect.fnUntraced(function* (which: Fragment, order: Fragment) {
   const sql = yield* SqlClient.SqlClient
   const rank = subscriptionLifecycle.ranks[REMINDER]
-  // Locked like everybody does who sets their timers: clocks first.
+  // The lock order of all code that sets these timers: clocks first.
   const locked = yield* sql<Ref>`
     SELECT s.account_id, s.livemode, s.id FROM subscription s WHERE s.status <> 'cancelled' AND ${which} ORDER BY ${order} FOR UPDATE`
   if (locked.length === 0) return []
@@ -44,8 +44,8 @@ const rescheduleSome = Effect.fnUntraced(function* (which: Fragment, order: Frag
 })
 
 /**
- * Reschedules the reminders of a plan's subscriptions. Those on clocks follow at once, so that nothing moves before; the
- * rest, which may be many, are left to the worker.
+ * Reschedules the reminders of a plan's subscriptions. Those on clocks follow immediately, before their clocks advance. The rest, which may
+ * be many, are left to the worker.
  */
 const rescheduleReminders = Effect.fn("subscription.rescheduleReminders")(function* (tenant: Tenant, planId: string) {
   const sql = yield* SqlClient.SqlClient
@@ -59,21 +59,21 @@ const rescheduleReminders = Effect.fn("subscription.rescheduleReminders")(functi
 
 export const remindersFollowLayer = Layer.succeed(RemindersFollow, { reschedule: rescheduleReminders })
 
-interface Changed extends Ref {
+interface ChangedPlan extends Ref {
   readonly reminders_rescheduled_to: string
 }
 
 /**
- * A program that reschedules the next subscriptions of a plan whose rules changed, and returns whether there was one: account
- * after account, and of an account's plans the one that has waited longest. A plan that is changed again meanwhile begins
- * again with its subscriptions, and keeps nobody waiting by that.
+ * Creates an effect that reschedules the next subscriptions of a plan whose rules changed, and returns whether there was one. It takes
+ * accounts in turn, and of an account's plans the one that has waited longest. A plan that changes again in the meantime starts over,
+ * without delaying other plans.
  */
 export const rescheduleNext = (maxBatch = MAX_BATCH) => {
   const nextTurn = roundRobin()
   const work = Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const plan = yield* nextTurn(
-      (account) => sql<Changed>`
+      (account) => sql<ChangedPlan>`
         SELECT account_id, livemode, id, reminders_rescheduled_to FROM plan p
         WHERE reminders_rescheduled_to IS NOT NULL AND account_id > ${account} AND ${staysHere(sql, "p")}
         ORDER BY account_id, reminders_turn_at NULLS FIRST LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`,
@@ -89,11 +89,11 @@ export const rescheduleNext = (maxBatch = MAX_BATCH) => {
     wakeAt(yield* unitOfWork, [currentTime()])
     return true
   })
-  // Where somebody holds a subscription, the next account has its turn.
+  // If another transaction has locked a subscription, the next account has its turn.
   return Effect.catchIf(withLockTimeout(work), isLockTimeout, () => Effect.succeed(false))
 }
 
-/** Lets subscriptions follow their plans' rules for as long as the scope is open. */
+/** Reschedules reminders after changes of plans' rules, for as long as the scope is open. */
 export const reminderWorker = every(
   "reminders",
   LOOK_EVERY_MS,

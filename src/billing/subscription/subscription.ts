@@ -1,4 +1,4 @@
-/** A subscription: its table, its lifecycle, and how the API shows it. */
+/** Declares the subscription's table and lifecycle, and renders subscriptions for the API. */
 import { BILLING_CYCLES } from "../../../machines/calendar.ts"
 import type { Dunning } from "../../../machines/dunning.ts"
 import { type Bill, CANCELLATION_REASONS, type SubscriptionContext } from "../../../machines/periods.ts"
@@ -45,7 +45,7 @@ export const subscriptions = actorTable<SubscriptionContext>()(
     cancelled_at: mutable(column.nullable(column.instant), "cancelledAt"),
     cancellation_reason: mutable(column.nullable(column.oneOf(CANCELLATION_REASONS)), "cancellationReason"),
     latest_charge_id: mutable(column.nullable(column.text)),
-    /** The latest charge as the newest event about the subscription showed it. */
+    /** The latest charge at the time of the newest event about the subscription. */
     announced_charge_id: mutable(column.nullable(column.text)),
     payment_method_id: mutable(column.nullable(column.text)),
     metadata: mutable(column.json<Metadata>()),
@@ -55,10 +55,10 @@ export const subscriptions = actorTable<SubscriptionContext>()(
 export type SubscriptionRow = RowOf<typeof subscriptions>
 export type SubscriptionTransition = Transition<typeof subscriptionMachine, SubscriptionRow>
 
-/** The timer of the next reminder: it follows from the plan's rules, which may change under the subscription. */
+/** The timer of the next reminder, set by the plan's rules, which may change at any time. */
 export const REMINDER = "reminder"
 
-/** Timers in the order of decision E19: what cancels at a period's end, resumes, renews, retries, cancels for non-payment. */
+/** Timers in the order of decision E19: cancel at a period's end, resume, renew, retry, cancel for non-payment. */
 export const subscriptionLifecycle: Lifecycle<typeof subscriptionMachine, SubscriptionRow, typeof REMINDER> = {
   kind: "subscription",
   machine: subscriptionMachine,

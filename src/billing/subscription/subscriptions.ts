@@ -1,4 +1,4 @@
-/** Subscriptions: the verbs of the API on one that exists (decisions E9 to E15). */
+/** Implements the API's operations on existing subscriptions (decisions E9 to E15). */
 import { Effect, Exit } from "effect"
 import { isCharging, waitsForCheckout } from "../../../machines/status.ts"
 import { canonical } from "../../base/json.ts"
@@ -18,21 +18,21 @@ import { payAndRender } from "./payAndRender.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 import { unitFacts } from "./terms.ts"
 
-/** What one period comes to must be chargeable (decision B4); `usageKobo`: the units that are to be billed with it. */
+/** Refuses a quantity whose period would cost more than can be charged (decision B4). `usageKobo`: the units billed with it. */
 export const checkAmount = (priceKobo: number, quantity: number, usageKobo = 0) =>
   priceKobo * quantity + usageKobo <= MAX_AMOUNT_KOBO
     ? Effect.void
     : Effect.fail(
         invalid(
           "quantity",
-          `quantity times the plan's amount${usageKobo > 0 ? `, and ${formatKobo(usageKobo)} for the units that were reported,` : ""} may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`,
+          `quantity times the plan's amount${usageKobo > 0 ? `, plus ${formatKobo(usageKobo)} for the reported units,` : ""} must be at most ${formatKobo(MAX_AMOUNT_KOBO)}.`,
         ),
       )
 
-const stateInvalid = (row: SubscriptionRow, what: string) =>
-  problem("subscription_state_invalid", `The subscription is ${row.status}: it cannot be ${what}.`)
+const stateInvalid = (row: SubscriptionRow, verb: string) =>
+  problem("subscription_state_invalid", `The subscription is ${row.status}: it cannot be ${verb}.`)
 
-/** Pausing, resuming and retrying wait for the rail's word on what is pending (decision E15). */
+/** Refuses to pause, resume or retry until the rail has decided on a pending charge (decision E15). */
 export const refuseWhileCharging = ({ state, latest_charge_id }: SubscriptionRow) =>
   isCharging(state)
     ? Effect.fail(
@@ -40,7 +40,7 @@ export const refuseWhileCharging = ({ state, latest_charge_id }: SubscriptionRow
       )
     : Effect.void
 
-const endsWith = ({ latest_charge_id }: SubscriptionRow) =>
+const alreadyEnding = ({ latest_charge_id }: SubscriptionRow) =>
   problem(
     "charge_in_progress",
     `The last period is over and the charge ${latest_charge_id} for its units is pending: cancel_at_period_end stays true.`,
@@ -54,8 +54,7 @@ interface On<Body> {
 }
 
 /**
- * Cancels now or at period end (decision E12); repeating the latter changes nothing but the reason. The newest reason that was given counts
- * (decision E13).
+ * Cancels now or at period end (decision E12); repeating the latter changes only the reason. The newest given reason counts (decision E13).
  */
 const cancel = Effect.fnUntraced(function* ({ row, now, terms }: Found, { body }: On<SubscriptionCancel>) {
   const { at_period_end: atPeriodEnd = false } = body
@@ -65,7 +64,7 @@ const cancel = Effect.fnUntraced(function* ({ row, now, terms }: Found, { body }
   return { event, answer: (applied: Applied) => applied }
 })
 
-/** Cancels those that requests name which came together: for each what it comes to. Those that wait for a checkout end it. */
+/** Cancels the subscriptions that requests name; returns the result of each. Closes the checkout sessions that they wait for. */
 export const cancelSubscriptions = Effect.fn("subscription.cancel")(function* (
   tenant: Tenant,
   requests: ReadonlyArray<On<SubscriptionCancel>>,
@@ -78,7 +77,7 @@ export const cancelSubscriptions = Effect.fn("subscription.cancel")(function* (
     const { id, state } = found.row
     if (!waitsForCheckout(state)) return cancel(found, request)
     if (open.has(id)) ending.add(id)
-    // Somebody holds its session.
+    // Another transaction has locked its session.
     else if (!waits) return LOCKED
     return cancel(found, request)
   }
@@ -106,7 +105,7 @@ const pause = Effect.fnUntraced(function* ({ row, now, terms }: Found, { body }:
   if (resumesAt !== null && resumesAt <= now)
     return yield* invalid(
       "resumes_at",
-      `resumes_at must lie in the future: it is ${formatInstant(now)} for this customer.`,
+      `resumes_at must be in the future: it is ${formatInstant(now)} for this customer.`,
     )
   yield* refuseWhileCharging(row)
   if (row.status !== "active") return yield* stateInvalid(row, "paused")
@@ -116,12 +115,12 @@ const pause = Effect.fnUntraced(function* ({ row, now, terms }: Found, { body }:
   return { event, answer: (applied: Applied) => applied.row }
 })
 
-/** Pauses those that requests name which came together: for each what it comes to. */
+/** Pauses the subscriptions that requests name; returns the result of each. */
 export const pauseSubscriptions = Effect.fn("subscription.pause")(
   (tenant: Tenant, requests: ReadonlyArray<On<SubscriptionPause>>) => applyAll(tenant, requests, pause),
 )
 
-/** Resumes what is paused, by request or by escalation: a new period starts and is charged (decisions E9, E11). */
+/** Resumes a subscription paused by request or by escalation: a new period starts and is charged (decisions E9, E11). */
 const resume = Effect.fnUntraced(function* ({ row, now, terms }: Found) {
   yield* refuseWhileCharging(row)
   if (row.status !== "paused") return yield* stateInvalid(row, "resumed")
@@ -133,17 +132,17 @@ const resume = Effect.fnUntraced(function* ({ row, now, terms }: Found) {
   }
 })
 
-/** Resumes those that requests name which came together: for each what it comes to. */
+/** Resumes the subscriptions that requests name; returns the result of each. */
 export const resumeSubscriptions = Effect.fn("subscription.resume")(
   (tenant: Tenant, requests: ReadonlyArray<{ readonly id: string }>) => applyAll(tenant, requests, resume),
 )
 
-/** What it is paid by from now on: its own payment method, if any, and which one that makes it. */
-const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Payer | undefined) {
-  if (buyer === undefined) return { own: row.payment_method_id, isAnother: false, paying: undefined }
-  const customer = yield* buyer.found
-  const now = yield* buyer.now
-  const named = yield* buyer.named
+/** Returns the subscription's own payment method after the request, if any, and whether the method that pays is another than before. */
+const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, payer: Payer | undefined) {
+  if (payer === undefined) return { own: row.payment_method_id, isAnother: false, paying: undefined }
+  const customer = yield* payer.found
+  const now = yield* payer.now
+  const named = yield* payer.named
   const own = named?.method.id ?? null
   const [before, after] = [row.payment_method_id, own].map((mine) => mine ?? customer.default_payment_method_id)
   return {
@@ -153,20 +152,20 @@ const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Pay
   }
 })
 
-/** Changes what the merchant may change (decision E14); `buyer`: of one that names a payment method, or none any more. */
+/** Applies the merchant's changes (decision E14). `payer`: set if the request names a payment method or removes it. */
 const update = Effect.fnUntraced(function* (
   { row, now, terms }: Found,
   { body: patch }: On<SubscriptionPatch>,
-  buyer: Payer | undefined,
+  payer: Payer | undefined,
 ) {
-  const { own, isAnother, paying } = yield* payingFrom(row, buyer)
+  const { own, isAnother, paying } = yield* payingFrom(row, payer)
   const { quantity = row.quantity, cancel_at_period_end: cancelAtPeriodEnd = row.cancel_at_period_end } = patch
   // Units of a trial are free (decision E1).
   const usageKobo = row.status === "trialing" ? 0 : row.units * (terms.overage_per_unit_kobo ?? 0)
   if (quantity > row.quantity) yield* checkAmount(row.price_kobo, quantity, usageKobo)
   const metadata = yield* mergeMetadata(row.metadata, patch.metadata)
   if (row.status === "cancelled") return yield* stateInvalid(row, "updated")
-  if (row.state === "ending" && !cancelAtPeriodEnd) return yield* endsWith(row)
+  if (row.state === "ending" && !cancelAtPeriodEnd) return yield* alreadyEnding(row)
   const changes = {
     ...(quantity === row.quantity ? {} : { quantity }),
     ...(cancelAtPeriodEnd === row.cancel_at_period_end ? {} : { cancelAtPeriodEnd, ...unitFacts(row, terms) }),
@@ -180,50 +179,50 @@ const update = Effect.fnUntraced(function* (
   }
 })
 
-/** A payment method for what is overdue is tried at once. */
+/** Tries a new payment method on a subscription's bill immediately. */
 const tryMethod = ({ row, now }: Found) =>
   Effect.succeed({
     event: isBilled(row) ? { type: "method" as const, at: now, methodId: null } : undefined,
     answer: ({ attempts }: Applied) => attempts,
   })
 
-/** What each of several requests that name a payment method, or none any more, pays by, locked. */
-const buyersOf = Effect.fnUntraced(function* (tenant: Tenant, requests: ReadonlyArray<On<SubscriptionPatch>>) {
+/** Locks and returns the payer of each request that names or removes a payment method. */
+const payersOf = Effect.fnUntraced(function* (tenant: Tenant, requests: ReadonlyArray<On<SubscriptionPatch>>) {
   const naming = requests.filter(({ body }) => body.payment_method !== undefined)
   if (naming.length === 0) return new Map<On<SubscriptionPatch>, Payer>()
-  const known = yield* subscriptions.find(tenant, [...new Set(naming.map(({ id }) => id))])
+  const existing = yield* subscriptions.find(tenant, [...new Set(naming.map(({ id }) => id))])
   const named = naming.flatMap((request) => {
-    const row = known.get(request.id)
+    const row = existing.get(request.id)
     return row === undefined
       ? []
       : [{ request, customer: row.customer_id, payment_method: request.body.payment_method ?? undefined }]
   })
-  const buyers = yield* readPayers(tenant, named)
-  return new Map(named.map(({ request }, at) => [request, buyers[at]!]))
+  const payers = yield* readPayers(tenant, named)
+  return new Map(named.map(({ request }, at) => [request, payers[at]!]))
 })
 
-/** Changes those that requests name which came together: for each what it comes to. */
+/** Changes the subscriptions that requests name; returns the result of each. */
 export const updateSubscriptions = Effect.fn("subscription.update")(function* (
   tenant: Tenant,
   requests: ReadonlyArray<On<SubscriptionPatch>>,
 ) {
-  const buyers = yield* buyersOf(tenant, requests)
+  const payers = yield* payersOf(tenant, requests)
   const applyDecided = yield* lockAndApply(tenant, requests)
-  // Those of one subscription follow each other, each with the payment that it brings about.
+  // Requests for one subscription run in sequence, each with the payment that it causes.
   return yield* oneEachRound(
     requests,
     Effect.fnUntraced(function* (distinct) {
-      const updated = yield* applyDecided(distinct, (found, request) => update(found, request, buyers.get(request)))
+      const updated = yield* applyDecided(distinct, (found, request) => update(found, request, payers.get(request)))
       const others = updated.flatMap((one) => (Exit.isSuccess(one) && one.value.isAnother ? [one.value.row] : []))
       const attempts = new Map<string, ReadonlyArray<ChargeRow>>()
-      // One that failed would fail what is written of it already.
+      // A failure here fails the whole transaction, since the change is already written.
       for (const [at, tried] of (yield* applyDecided(others, tryMethod)).entries())
         attempts.set(others[at]!.id, yield* tried)
       const answered = updated.map(
         Exit.map((one) => payAndRender(one.row, [...one.attempts, ...(attempts.get(one.row.id) ?? [])], one.now)),
       )
       return yield* Effect.forEach(answered, (one, at) =>
-        Effect.exit(beforeState(buyers.get(distinct[at]!)?.named ?? Effect.succeed(undefined), one)),
+        Effect.exit(beforeState(payers.get(distinct[at]!)?.named ?? Effect.succeed(undefined), one)),
       )
     }),
   )

@@ -1,4 +1,4 @@
-/** What decisions on subscriptions need to know beside the subscriptions themselves, as it stands now (decision C3). */
+/** Reads the current facts that decisions on subscriptions need beside the subscriptions themselves (decision C3). */
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
@@ -12,20 +12,20 @@ import type { RetryLogic } from "../plan/api.ts"
 import { PLAN_TERMS, type PlanTerms } from "../plan/plan.ts"
 import type { SubscriptionRow } from "./subscription.ts"
 
-/** Rules of the plan, and the method to charge. */
+/** The plan's rules, and the payment method to charge. */
 export interface Terms {
   readonly id: string
   readonly retry_logic: RetryLogic
   readonly overage_per_unit_kobo: number | null
   readonly pause_enabled: boolean
   readonly pro_rate: boolean
-  /** The subscription's payment method, else the customer's default; null where there is none any more. */
+  /** The subscription's payment method, else the customer's default; null if neither exists. */
   readonly payment_method: PaymentMethodSummary | null
-  /** The rail of that method; without one, the rail that the account has at present. */
+  /** The rail of that method; without a method, the account's current rail. */
   readonly rail: RailName
 }
 
-/** The method's columns are null where there is none. */
+/** The method's columns are null if there is no method. */
 interface TermsRow extends Omit<Terms, "payment_method">, Omit<PaymentMethodSummary, "id" | "type"> {
   readonly method_id: string | null
   readonly method_type: PaymentMethodType | null
@@ -47,8 +47,8 @@ const termsOf = ({
 })
 
 /**
- * The terms of these subscriptions, by subscription ID. Each row is looked up by its key: OFFSET 0 keeps a plan from walking the whole
- * account, as looks cheapest in tables that are young.
+ * Reads the terms of these subscriptions, by subscription ID. OFFSET 0 forces a lookup by key: otherwise a plan made on small tables scans
+ * the whole account.
  */
 export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   if (refs.length === 0) return new Map<string, Terms>()
@@ -73,11 +73,11 @@ export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) 
   return new Map(rows.map((row) => [row.id, termsOf(row)]))
 })
 
-/** What units that wait to be billed cost by these terms, as an event says it; nothing where none wait. */
+/** The price of units that wait to be billed, as the facts of an event; empty if no units wait. */
 export const unitFacts = ({ units }: SubscriptionRow, { overage_per_unit_kobo: unitKobo }: Terms): PlanFacts =>
   units > 0 && unitKobo !== null ? { unitKobo } : {}
 
-/** How an unpaid bill is retried by these terms. */
+/** The dunning policy of these terms. */
 export const policyOf = ({ retry_logic: rules }: Terms): DunningPolicy => ({
   maxAttempts: rules.enabled ? rules.max_attempts : 0,
   intervalsDays: rules.retry_intervals_days,
@@ -85,14 +85,14 @@ export const policyOf = ({ retry_logic: rules }: Terms): DunningPolicy => ({
   cancelAfterDays: rules.cancel_after_days_unpaid,
 })
 
-/** By plan ID. */
+/** The rules of plans, by plan ID. */
 export type RulesOfPlans = ReadonlyMap<string, PlanTerms>
 
 const NO_RULES: RulesOfPlans = new Map()
 
 const TERMS_OF_PLAN = PLAN_TERMS.map((name) => `p.${name}`).join(", ")
 
-/** The rules of the plans that `keys` says (a table expression with their keys). */
+/** Reads the rules of the plans in `keys`, a table expression with their keys. */
 const rulesOf = (sql: SqlClient.SqlClient, keys: Fragment): Effect.Effect<RulesOfPlans, SqlError.SqlError> =>
   Effect.map(
     sql<PlanTerms>`
@@ -101,7 +101,7 @@ const rulesOf = (sql: SqlClient.SqlClient, keys: Fragment): Effect.Effect<RulesO
     (found) => new Map(found.map((plan) => [plan.id, plan])),
   )
 
-/** The rules of these subscriptions' plans. */
+/** Reads the rules of these subscriptions' plans. */
 export const readRules = Effect.fnUntraced(function* (rows: ReadonlyArray<SubscriptionRow>) {
   const plans = new Map(rows.map(({ account_id, livemode, plan_id: id }) => [id, { account_id, livemode, id }]))
   if (plans.size === 0) return NO_RULES
@@ -109,7 +109,7 @@ export const readRules = Effect.fnUntraced(function* (rows: ReadonlyArray<Subscr
   return yield* rulesOf(sql, rowsAsTable([...plans.values()], REF_COLUMNS))
 })
 
-/** The same of subscriptions whose rows are not known yet. */
+/** The same for subscriptions whose rows are not read yet. */
 export const readRulesOf = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   if (refs.length === 0) return NO_RULES
   const sql = yield* SqlClient.SqlClient

@@ -1,4 +1,4 @@
-/** What happens when timers of subscriptions fall due. */
+/** Handles due timers of subscriptions. */
 import { Effect } from "effect"
 import type { subscriptionMachine } from "../../../machines/subscription.ts"
 import type { NowOf } from "../../base/time.ts"
@@ -22,7 +22,7 @@ interface Sorted {
   readonly rescheduled: ReadonlyArray<Outcome>
 }
 
-/** The reminders that are due, as commands; where the plan changed, or an outage held one up for too long, the next is set. */
+/** Turns due reminders into commands. If the plan changed, or an outage made a reminder too late, sets the next one instead. */
 const sortReminders = Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, nowOf: NowOf) {
   const reminding = due.flatMap(({ row, event }) => (event.type === REMINDER ? [{ row, at: event.at }] : []))
   const rules = yield* readRules(reminding.map(({ row }) => row))
@@ -30,10 +30,11 @@ const sortReminders = Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscri
   const commands: Array<SubscriptionCommand> = []
   const others: Array<Outcome> = []
   for (const { row, at } of reminding) {
-    const its = rules.get(row.plan_id)!
-    const reminder = dueReminder(row, at, its, quietOf(row), nowOf(row))
+    const planRules = rules.get(row.plan_id)!
+    const reminder = dueReminder(row, at, planRules, quietOf(row), nowOf(row))
     if (reminder !== undefined) commands.push({ row, event: { type: REMINDER, at, ...reminder } })
-    else others.push(rescheduled(subscriptionLifecycle, row, nextReminder(row, at, its, quietOf(row), nowOf(row))))
+    else
+      others.push(rescheduled(subscriptionLifecycle, row, nextReminder(row, at, planRules, quietOf(row), nowOf(row))))
   }
   return { commands, rescheduled: others } satisfies Sorted
 })
@@ -45,9 +46,9 @@ export const subscriptionTimers = timerHandler(
     const reminders = yield* sortReminders(due, nowOf)
     const commands = due.flatMap(({ row, event }): ReadonlyArray<SubscriptionCommand> => {
       if (event.type === REMINDER) return []
-      const its = terms.get(row.id)!
-      const credited = row.pause === null ? {} : { proRate: its.pro_rate }
-      return [{ row, event: { ...event, ...unitFacts(row, its), ...credited } }]
+      const rowTerms = terms.get(row.id)!
+      const credited = row.pause === null ? {} : { proRate: rowTerms.pro_rate }
+      return [{ row, event: { ...event, ...unitFacts(row, rowTerms), ...credited } }]
     })
     const transitions = advance(subscriptionLifecycle, [...commands, ...reminders.commands])
     const { outcomes, attempts } = yield* outcomesOf(transitions, { nowOf, terms })

@@ -1,4 +1,4 @@
-/** Moves locked subscriptions by events: reads the facts that the decisions need, decides, commits. */
+/** Moves locked subscriptions by events: reads the facts that decisions need, decides, commits. */
 import { Effect } from "effect"
 import { paramsOf } from "../../../machines/decide.ts"
 import { isReminding } from "../../../machines/reminders.ts"
@@ -25,24 +25,24 @@ import { type RulesOfPlans, readRules, type Terms } from "./terms.ts"
 
 export type SubscriptionCommand = Command<typeof subscriptionMachine, SubscriptionRow>
 
-/** What moving a subscription takes beside the database. */
+/** The services for moving a subscription, beside the database. */
 export type TransitionServices = Nudging | ProcessLease | VatRate
 
-/** What the caller knows already. */
+/** The facts that the caller already has. */
 export interface Given {
   readonly nowOf: NowOf
   readonly terms: ReadonlyMap<string, Terms>
-  /** Of all the plans, where they are known. */
+  /** The rules of all plans involved, if already read. */
   readonly rules?: RulesOfPlans
   readonly answered?: ReadonlyMap<string, Answered>
   readonly details?: ReadonlyMap<string, Details>
-  /** The pages on which buyers do it, by subscription ID. */
+  /** The pages on which buyers cause the events, by subscription ID. */
   readonly pages?: ReadonlyMap<string, Page>
-  /** Attempts that are entered as the charges that they were, by subscription ID. */
+  /** Attempts that are entered as the original charges, by subscription ID. */
   readonly found?: ReadonlyMap<string, ChargeRow>
 }
 
-/** The payment methods that decisions name. */
+/** Reads the payment methods that decisions name. */
 const namedMethods = (transitions: ReadonlyArray<SubscriptionTransition>) =>
   findPaymentMethods(
     transitions.flatMap(({ row, decision }) =>
@@ -68,22 +68,22 @@ const openSchedules = (transitions: ReadonlyArray<SubscriptionTransition>) =>
     }),
   )
 
-/** The subscriptions whose plans' rules are needed: their reminders move, or nudges are asked for. */
+/** The subscriptions whose plans' rules are needed: their reminders move, or they ask for nudges. */
 const withRules = (transitions: ReadonlyArray<SubscriptionTransition>): ReadonlyArray<SubscriptionRow> =>
   transitions
     .filter((transition) => asksForNudges(transition) || (isReminding(transition.to) && movesReminders(transition)))
     .map(({ row }) => row)
 
-/** Reads what the outcomes of these transitions need to know. */
+/** Reads the facts that the outcomes of these transitions need. */
 const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<SubscriptionTransition>, given: Given) {
-  const asking = transitions.filter(asksForNudges)
+  const withNudges = transitions.filter(asksForNudges)
   const [closed, methods, schedules, rules, addressees] = yield* Effect.all(
     [
       closedCharges(transitions),
       namedMethods(transitions),
       openSchedules(transitions),
       given.rules === undefined ? readRules(withRules(transitions)) : Effect.succeed(given.rules),
-      readAddressees(asking.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id }))),
+      readAddressees(withNudges.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id }))),
     ],
     PIPELINED,
   )
@@ -106,7 +106,7 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
   } satisfies Facts
 })
 
-/** What transitions leave behind, and the charges among it that are to be attempted. */
+/** Computes the outcomes of transitions, and the charges among them to attempt. */
 export const outcomesOf = Effect.fnUntraced(function* (
   transitions: ReadonlyArray<SubscriptionTransition>,
   given: Given,
@@ -124,8 +124,8 @@ export const outcomesOf = Effect.fnUntraced(function* (
 })
 
 /**
- * Moves subscriptions by commands, in the running transaction. Returns those that moved as they are now, by ID, and the charges to
- * attempt once it is committed.
+ * Moves subscriptions by commands, in the running transaction. Returns the new rows of those that moved, by ID, and the charges to attempt
+ * after the commit.
  */
 export const transitionRows = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>, given: Given) {
   const { outcomes, rows, attempts } = yield* outcomesOf(advance(subscriptionLifecycle, commands), given)
@@ -133,6 +133,6 @@ export const transitionRows = Effect.fnUntraced(function* (commands: ReadonlyArr
   return { rows: new Map(rows.map((row) => [row.id, row])), attempts }
 })
 
-/** The same; returns the charges to attempt alone. */
+/** Like {@link transitionRows}; returns only the charges to attempt. */
 export const transition = (commands: ReadonlyArray<SubscriptionCommand>, given: Given) =>
   Effect.map(transitionRows(commands, given), ({ attempts }) => attempts)

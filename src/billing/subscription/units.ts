@@ -1,6 +1,6 @@
 /**
- * Reporting units (decisions D8, E1, E17): counted on the subscription and billed with its next renewal, or, on a plan that
- * is billed by deliveries, each report a renewal.
+ * Takes reports of units (decisions D8, E1, E17). Units are counted on the subscription and billed with its next renewal. On a plan billed
+ * by deliveries, each report is a renewal.
  */
 import { Effect, Exit } from "effect"
 import { type SubscriptionEvent, UNIT_ACTIONS, type UnitAction } from "../../../machines/events.ts"
@@ -48,18 +48,18 @@ export const renderUnitRecord = (row: UnitRecordRow): typeof UnitRecord.Type => 
   description: row.description,
 })
 
-/** Finishes the charge of a report that a crash cut short. */
+/** Finishes the charge of a report that a crash interrupted. */
 export const finishReport = (tenant: Tenant, id: string) =>
   Effect.flatMap(unitRecords.get(tenant, id), ({ subscription_id }) =>
     recoverCharges({ subscriptionId: subscription_id }),
   )
 
-/** Far above any meter, far below what a number holds exactly. */
+/** Far above any meter, far below the limit of exact integers. */
 const MAX_UNITS = 1_000_000_000_000
 
 const COUNTING: ReadonlyArray<SubscriptionStatus> = ["trialing", "active", "past_due"]
 
-/** What the report makes of the period's units, and of the subscription, if anything. */
+/** The period's units after a report, and the event on the subscription, if any. */
 interface Counted {
   readonly total: number
   readonly event: SubscriptionEvent | undefined
@@ -67,11 +67,11 @@ interface Counted {
 
 const count = Effect.fnUntraced(function* ({ row, now, terms }: Found, action: UnitAction, quantity: number) {
   const total = action === "set" ? quantity : row.units + quantity
-  if (total > MAX_UNITS) return yield* invalid("quantity", `A period's units may come to at most ${MAX_UNITS}.`)
+  if (total > MAX_UNITS) return yield* invalid("quantity", `A period's units must be at most ${MAX_UNITS}.`)
   // Units of a trial are free.
   const unitKobo = row.status === "trialing" ? 0 : (terms.overage_per_unit_kobo ?? 0)
   if (total * unitKobo + row.price_kobo * row.quantity > MAX_AMOUNT_KOBO) {
-    return yield* invalid("quantity", `The period's charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
+    return yield* invalid("quantity", `The period's charge must be at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
   }
   return { total, event: { type: "units", at: now, quantity, action } } satisfies Counted
 })
@@ -94,24 +94,24 @@ const refuseUndeliverable = ({ row }: Locked, action: UnitAction) => {
 
 const deliver = Effect.fnUntraced(function* ({ row, now }: Locked, deliveredAt: number, quantity: number) {
   if (row.price_kobo * row.quantity * quantity > MAX_AMOUNT_KOBO)
-    return yield* invalid("quantity", `The charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
-  // No delivery was made: there is nothing to bill.
+    return yield* invalid("quantity", `The charge must be at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
+  // Without a delivery there is nothing to bill.
   const event = quantity === 0 ? undefined : ({ type: "deliver", at: now, deliveries: quantity, deliveredAt } as const)
   return { total: quantity, event } satisfies Counted
 })
 
-/** A request to take a report of the subscription that its path names. */
+/** A request to record units of the subscription that its path names. */
 interface Report {
   readonly id: string
   readonly body: UnitReport
 }
 
-/** What a report comes to, and its record once it is taken. */
+/** Decides on a report; returns its event and its record. */
 const take = Effect.fnUntraced(function* (found: Found, { body: report }: Report) {
   const { row, now } = found
   const at = report.timestamp === undefined ? now : parseInstant(report.timestamp)!
   if (at > now) {
-    return yield* invalid("timestamp", `timestamp must not lie in the future: it is ${formatInstant(now)}.`)
+    return yield* invalid("timestamp", `timestamp must not be in the future: it is ${formatInstant(now)}.`)
   }
   const action = report.action ?? "increment"
   if (!COUNTING.includes(row.status)) {
@@ -122,10 +122,10 @@ const take = Effect.fnUntraced(function* (found: Found, { body: report }: Report
   const byDelivery = row.billing_cycle === "per_delivery"
   if (byDelivery) yield* refuseUndeliverable(found, action)
   if (at < row.period_start_at) {
-    const message = `The current period began at ${formatInstant(row.period_start_at)}: units before it are billed.`
+    const message = `The current period began at ${formatInstant(row.period_start_at)}: units before it are already billed.`
     return yield* problem("timestamp_out_of_period", message, "timestamp")
   }
-  // Units reported during a trial are free (decision E1), deliveries too.
+  // Units and deliveries reported during a trial are free (decision E1).
   const { total, event }: Counted =
     byDelivery && row.status !== "trialing"
       ? yield* deliver(found, at, report.quantity)
@@ -150,8 +150,8 @@ const take = Effect.fnUntraced(function* (found: Found, { body: report }: Report
 })
 
 /**
- * Takes reports that came together: for each what it comes to. A subscription's row is locked: a renewal bills these units, or comes
- * after and bills the others.
+ * Takes reports that are processed together; returns the result of each. Locks each subscription's row, so that exactly one renewal bills a
+ * unit.
  */
 export const reportAllUnits = Effect.fn("subscription.reportUnits")(function* (
   tenant: Tenant,

@@ -1,4 +1,4 @@
-/** The addresses of checkout pages (decision G1): a secret apart from the session's ID. */
+/** Builds the addresses of checkout pages (decision G1). Their token is a secret, separate from the session's ID. */
 import { Context, Effect, Layer } from "effect"
 import type { SqlError } from "effect/sql"
 import type { ConfigProblem } from "../../config/Config.ts"
@@ -15,7 +15,7 @@ export class CheckoutLinks extends Context.Service<
     readonly token: (session: Ref) => string
     readonly url: (session: Ref) => string
   }
->()("billing/checkout/CheckoutLinks") {
+>()("billing/buying/checkout/CheckoutLinks") {
   static readonly layer: Layer.Layer<CheckoutLinks, SqlError.SqlError | ConfigProblem, Origin | SharedSecrets> =
     Layer.effect(
       CheckoutLinks,

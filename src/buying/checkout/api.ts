@@ -1,4 +1,4 @@
-/** Checkout sessions on the wire. */
+/** The API schemas and endpoints of checkout sessions. */
 import { Schema } from "effect"
 import { CHECKOUT_MODES, CHECKOUT_STATUSES } from "../../../machines/checkout.ts"
 import { declare } from "../../http/Endpoint.ts"
@@ -81,7 +81,7 @@ export const checkoutApi = {
     path: "/checkout-sessions",
     summary: "Create a checkout session, and send the buyer to its url",
     notes:
-      "plan is needed with the mode subscription, where quantity is 1 if it is left out; the mode setup takes neither. Without customer the page asks for the buyer's details.",
+      "Mode subscription needs plan, and quantity is 1 by default; mode setup takes neither. Without customer the page asks for the buyer's details.",
     ...shared,
     body: CheckoutCreate,
     example: {

@@ -35,15 +35,15 @@ export const sessions = actorTable<CheckoutContext>()(
     status: mutable(column.oneOf(CHECKOUT_STATUSES), checkoutStatusOf),
     completed_at: mutable(column.nullable(column.instant), "completedAt"),
     customer_id: mutable(column.nullable(column.text)),
-    /** The customer was created from what the buyer typed. */
+    /** The customer was created from the details that the buyer typed. */
     customer_is_new: mutable(column.flag),
     subscription_id: mutable(column.nullable(column.text)),
-    /** The newest payment that was tried on its page. */
+    /** The newest payment attempt on its page. */
     charge_id: mutable(column.nullable(column.text)),
     payment_method_id: mutable(column.nullable(column.text)),
-    /** The hash of what numbers the form that was submitted last. */
+    /** The hash of the submission number of the newest form. */
     submission: mutable(column.nullable(column.text)),
-    /** The session that was completed in its place. */
+    /** The session that was completed instead. */
     replaced_by: mutable(column.nullable(column.text)),
   },
 )
@@ -60,7 +60,7 @@ export const checkoutLifecycle: Lifecycle<typeof checkoutMachine, SessionRow> = 
   table: sessions,
 }
 
-/** `url`: null in events, which hold no token. */
+/** Renders a session. `url`: null in events, which contain no token. */
 export const renderSession = (row: SessionRow, url: string | null): typeof CheckoutSession.Type => ({
   ...commonOf("checkout_session", row),
   mode: row.mode,

@@ -1,4 +1,4 @@
-/** Creating checkout sessions (decisions G1 to G5, G9). */
+/** Creates checkout sessions (decisions G1 to G5, G9). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { checkoutMachine } from "../../../machines/checkout.ts"
@@ -23,10 +23,10 @@ import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
 import { checkPageUrl } from "./urls.ts"
 
-/** Open sessions of one customer: more are a loop, and one that is completed closes those for its plan. */
+/** Most open sessions of one customer: more is a loop. Completing one closes the others for its plan. */
 const MAX_OPEN = 100
 
-/** Refuses a parameter that only one of the modes takes (decision G5), and where buyers cannot be sent (decision G4). */
+/** Refuses a parameter that belongs to the other mode (decision G5), and an address that buyers cannot be sent to (decision G4). */
 export const checkCreate = (name: string, input: CheckoutCreate, { livemode }: Tenant) => {
   switch (name) {
     case "plan":
@@ -42,13 +42,13 @@ export const checkCreate = (name: string, input: CheckoutCreate, { livemode }: T
   }
 }
 
-/** A subscription needs a plan. */
+/** Mode subscription needs a plan. */
 export const missingOfCreate = ({ mode, plan }: CheckoutCreate) =>
   mode === "subscription" && plan === undefined
-    ? problem("parameter_missing", "plan is needed where mode is subscription.", "plan")
+    ? problem("parameter_missing", "plan is needed if mode is subscription.", "plan")
     : undefined
 
-/** The customer, locked, with its own now; without one, who buys is not known yet. */
+/** Locks the customer, and returns it with the time of its clock. Without `found`, the buyer is not identified yet. */
 const lockCustomer = Effect.fnUntraced(function* (tenant: Tenant, found: CustomerRow | undefined) {
   if (found === undefined) return { customer: null, now: currentTime() }
   const now = yield* asReference(standingTime(tenant, found.test_clock_id), "customer")
@@ -65,7 +65,7 @@ const lockCustomer = Effect.fnUntraced(function* (tenant: Tenant, found: Custome
       )
 })
 
-/** The terms of the plan that hold from now on, whatever becomes of the plan's own. */
+/** Copies the plan's terms: later changes of the plan do not affect them. */
 const termsOf = (plan: PlanRow, quantity: number) => ({
   planId: plan.id,
   billingCycle: plan.billing_cycle,
@@ -74,7 +74,7 @@ const termsOf = (plan: PlanRow, quantity: number) => ({
   quantity,
 })
 
-/** Creates a session; of a customer who is known, with the subscription that waits for it. */
+/** Creates a session; for an existing customer also the subscription that waits for it. */
 export const createSession = Effect.fn("checkout.create")(function* (tenant: Tenant, input: CheckoutCreate) {
   const found =
     input.customer === undefined ? undefined : yield* asReference(customers.get(tenant, input.customer), "customer")
@@ -84,12 +84,12 @@ export const createSession = Effect.fn("checkout.create")(function* (tenant: Ten
   const { customer, now } = yield* lockCustomer(tenant, found)
   if (plan?.status === "archived")
     return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new checkout sessions.`)
-  const whose = tenantOf(tenant)
+  const owner = tenantOf(tenant)
   const subscription =
     customer === null || terms === null
       ? undefined
       : newSubscription({
-          ...whose,
+          ...owner,
           customer,
           ...terms,
           startAt: now,
@@ -100,10 +100,10 @@ export const createSession = Effect.fn("checkout.create")(function* (tenant: Ten
         })
   const id = newId("checkout_session")
   const expiresAt = now + (input.expires_in_minutes ?? MAX_LIFETIME_MINUTES) * MINUTE_MS
-  const birth = start(checkoutMachine, { type: "create", at: now, expiresAt })
+  const first = start(checkoutMachine, { type: "create", at: now, expiresAt })
   const { token } = yield* CheckoutLinks
   const row: SessionRow = {
-    ...whose,
+    ...owner,
     id,
     mode: input.mode,
     plan_id: terms?.planId ?? null,
@@ -114,7 +114,7 @@ export const createSession = Effect.fn("checkout.create")(function* (tenant: Ten
     success_url: input.success_url,
     cancel_url: input.cancel_url,
     metadata: yield* mergeMetadata({}, input.metadata),
-    token_hash: hashToken(token({ ...whose, id })),
+    token_hash: hashToken(token({ ...owner, id })),
     created_at: now,
     customer_id: customer?.id ?? null,
     customer_is_new: false,
@@ -123,14 +123,14 @@ export const createSession = Effect.fn("checkout.create")(function* (tenant: Ten
     payment_method_id: null,
     submission: null,
     replaced_by: null,
-    version: birth.version,
-    ...sessions.snapshotColumns(birth.to, birth.decision.snapshot.context),
+    version: first.version,
+    ...sessions.snapshotColumns(first.to, first.decision.snapshot.context),
   }
   const { outcomes } = yield* outcomesOf(
     subscription === undefined ? [] : [subscription],
     { nowOf: sameForAll(now), terms: new Map() },
     true,
   )
-  yield* commit([...outcomes, created(checkoutLifecycle, birth, row)])
+  yield* commit([...outcomes, created(checkoutLifecycle, first, row)])
   return row
 })

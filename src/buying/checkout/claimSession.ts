@@ -1,6 +1,6 @@
 /**
- * The first transaction of submissions of one tenant that come together: their sessions are claimed, and what is to be attempted is
- * committed, for all of them at once. Locked in the order of closing.ts.
+ * Runs the first transaction of submissions of one tenant that arrive together. It claims their sessions and commits their payment attempts
+ * in one batch. closing.ts has the lock order.
  */
 import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
@@ -19,32 +19,32 @@ import { closeSessions, subscriptionRefs } from "./closing.ts"
 import { type Completed, completeSubmissions, type Locked, type SessionClaim } from "./completeSubmission.ts"
 import { lockSessions, siblingsOf } from "./completion.ts"
 
-/** What the transaction finds or makes. */
+/** The result of claiming a session. */
 export type Started =
-  /** The session is over, or this very form was decided before: by its own payment, or by the newest. */
+  /** The session is over, or this form was decided before: by the payment `chargeId`, or by the newest. */
   | { readonly kind: "over"; readonly again: boolean; readonly chargeId?: string }
-  /** A payment is under way. `own`: it is what this very form was submitted for. */
+  /** A payment is in progress. `own`: this form started it. */
   | { readonly kind: "under_way"; readonly chargeId: string; readonly own: boolean }
-  /** The customer was made by another submission this instant. */
+  /** Another submission has just created the customer: claim again. */
   | { readonly kind: "once_more" }
   | ({ readonly kind: "started" } & Completed)
 
-/** Those whose submissions follow each other: a customer, or one who is not known yet. */
+/** Returns the key of submissions that must run one after another: the customer, or the session if there is no customer yet. */
 export const buyerOf = ({ customer_id, id }: SessionRow): string => customer_id ?? id
 
 const NUMBERED = { ...REF_COLUMNS, number: "text" } as const
 
-/** The payments of forms that may have been submitted before the last one of their session: a form that is sent twice gets one outcome. */
+/** Finds the payments of forms that may be older than their session's newest form: a form that is sent twice gets one result. */
 const findEarlier = Effect.fnUntraced(function* (claims: ReadonlyArray<SessionClaim>) {
-  const asked = claims.flatMap((claim) => {
+  const numbered = claims.flatMap((claim) => {
     const { number } = claim.submitted
     return number === null || claim.found.charge_id === null ? [] : [{ ...refOf(claim.found), number }]
   })
-  if (asked.length === 0) return () => undefined
+  if (numbered.length === 0) return () => undefined
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ session_id: string; number: string; charge_id: string }>`
     SELECT r.id AS session_id, r.number, c.id AS charge_id
-    FROM ${rowsAsTable(asked, NUMBERED)} r CROSS JOIN LATERAL (
+    FROM ${rowsAsTable(numbered, NUMBERED)} r CROSS JOIN LATERAL (
       SELECT id FROM charge
       WHERE (page_id, account_id, livemode) = (r.id, r.account_id, r.livemode) AND submission = r.number
       ORDER BY id LIMIT 1
@@ -53,7 +53,10 @@ const findEarlier = Effect.fnUntraced(function* (claims: ReadonlyArray<SessionCl
     rows.find(({ session_id, number }) => session_id === claim.found.id && number === claim.submitted.number)?.charge_id
 })
 
-/** Locks what claims are about; for each what is found, or `lock_timeout` where somebody holds what is not to be waited for. */
+/**
+ * Locks the rows that claims need. Returns these rows for each claim, or `lock_timeout` if another transaction has locked them and waiting
+ * is not allowed.
+ */
 const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: ReadonlyArray<SessionClaim>) {
   const waits = yield* WaitForLocks
   const times = yield* standingTimes(
@@ -62,42 +65,56 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
   )
   const wall = Exit.succeed(currentTime())
   const timeOf = ({ test_clock_id: clock }: SessionRow) => (clock === null ? wall : times.get(clock)!)
-  const standing = claims.map(({ found }) => found).filter((found) => Exit.isSuccess(timeOf(found)))
-  const buyers = [...new Set(standing.flatMap(({ customer_id }) => customer_id ?? []))]
-  const known = new Map(
+  const ready = claims.map(({ found }) => found).filter((found) => Exit.isSuccess(timeOf(found)))
+  const customerIds = [...new Set(ready.flatMap(({ customer_id }) => customer_id ?? []))]
+  const customersById = new Map(
     (yield* customers.lock(
-      buyers.map((id): Ref => ({ ...tenantOf(tenant), id })),
+      customerIds.map((id): Ref => ({ ...tenantOf(tenant), id })),
       waits ? "NO KEY UPDATE" : "NO KEY UPDATE SKIP LOCKED",
     )).map((row) => [row.id, row]),
   )
-  const buying = [...known.values()].map(refOf)
-  const [{ rows, left }, billable, earlierOf] = yield* Effect.all(
-    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(buying), findEarlier(claims)],
+  const customerRefs = [...customersById.values()].map(refOf)
+  const [{ rows, left: unlocked }, billable, earlierOf] = yield* Effect.all(
+    [lockSessions(ready, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(customerRefs), findEarlier(claims)],
     PIPELINED,
   )
   const billableOf = Map.groupBy(billable, ({ customer_id }) => customer_id)
-  const holdsSome = new Set(left.map(({ customer_id }) => customer_id))
+  const blocked = new Set(unlocked.map(({ customer_id }) => customer_id))
   return (claim: SessionClaim) =>
     Effect.gen(function* () {
       const { found } = claim
       const now = yield* timeOf(found)
-      const { customer_id: buyer } = found
-      const [customer, session] = [buyer === null ? undefined : known.get(buyer), rows.get(found.id)]
-      if (!waits && ((buyer !== null && (customer === undefined || holdsSome.has(buyer))) || session === undefined))
+      const { customer_id: customerId } = found
+      const [customer, session] = [customerId === null ? undefined : customersById.get(customerId), rows.get(found.id)]
+      if (
+        !waits &&
+        ((customerId !== null && (customer === undefined || blocked.has(customerId))) || session === undefined)
+      )
         return yield* LOCKED
-      if (buyer !== null && customer === undefined) return yield* noSuch("customer", buyer)
+      if (customerId !== null && customer === undefined) return yield* noSuch("customer", customerId)
       // Deleted with its clock, or with its sandbox.
       if (session === undefined) return yield* noSuch("checkout session", found.id)
       const siblings = (of: SessionRow) => siblingsOf(of, rows.values())
-      const its = billableOf.get(buyer ?? "") ?? []
-      const concerned = [...subscriptionRefs([session, ...siblings(session)]), ...its]
-      const locked: Locked = { claim, session, known: customer, siblings, concerned, isBilled: its.length > 0, now }
+      const billed = billableOf.get(customerId ?? "") ?? []
+      const concerned = [...subscriptionRefs([session, ...siblings(session)]), ...billed]
+      const locked: Locked = {
+        claim,
+        session,
+        existing: customer,
+        siblings,
+        concerned,
+        isBilled: billed.length > 0,
+        now,
+      }
       return { locked, earlierId: earlierOf(claim) }
     })
 })
 
-/** How a session stands, where that leaves nothing to carry out; `earlierId`: the payment that this form was submitted for before. */
-const standingOf = ({ claim, session, siblings, now }: Locked, earlierId: string | undefined): Started | undefined => {
+/** Returns the result if the session needs no further work. `earlierId`: the payment that this form was submitted for before. */
+const resultWithoutWork = (
+  { claim, session, siblings, now }: Locked,
+  earlierId: string | undefined,
+): Started | undefined => {
   if (session.customer_id !== claim.found.customer_id) return { kind: "once_more" }
   const { number } = claim.submitted
   const again = number !== null && session.submission === number
@@ -109,7 +126,7 @@ const standingOf = ({ claim, session, siblings, now }: Locked, earlierId: string
   return earlierId === undefined ? undefined : { kind: "over", again: true, chargeId: earlierId }
 }
 
-/** Closes the sessions among these that are over by now; returns those whose subscription somebody holds, which is not to be waited for. */
+/** Closes the expired sessions among these. Returns those whose subscription another transaction has locked, if waiting is not allowed. */
 const closeExpired = Effect.fnUntraced(function* (all: ReadonlyArray<Locked>) {
   const expired = all.filter(({ session, now }) => session.status === "open" && session.expires_at <= now)
   if (expired.length === 0) return []
@@ -128,50 +145,50 @@ const closeExpired = Effect.fnUntraced(function* (all: ReadonlyArray<Locked>) {
 })
 
 /**
- * How often a batch of many buyers looks at those of one buyer that follow each other. What is left goes on in a batch of its own: nobody
- * waits for the hundredth submission of somebody else.
+ * Most rounds for the submissions of one buyer in a batch of many buyers. The rest goes into a further batch: no buyer waits for the
+ * hundredth submission of another.
  */
 const MAX_ROUNDS = 4
 
-/** Claims the sessions of submissions; for each what it finds or makes. */
+/** Claims the sessions of submissions; returns the result of each. */
 export const claimSessions = Effect.fn("checkout.claim")(function* (
   tenant: Tenant,
   claims: ReadonlyArray<SessionClaim>,
 ) {
-  const answers = new Map<SessionClaim, Exit.Exit<Started, Problem>>()
+  const results = new Map<SessionClaim, Exit.Exit<Started, Problem>>()
   const isOfMany = new Set(claims.map(({ found }) => buyerOf(found))).size > 1
   const rounds = isOfMany && !(yield* WaitForLocks) ? MAX_ROUNDS : Number.POSITIVE_INFINITY
-  const open = () => claims.filter((claim) => !answers.has(claim))
-  // Those of one buyer follow each other, each finding what the one before it has left.
-  for (let left = claims, round = 0; left.length > 0 && round < rounds; left = open(), round++) {
-    const lockedOf = yield* lockClaims(tenant, left)
+  const unanswered = () => claims.filter((claim) => !results.has(claim))
+  // The submissions of one buyer run one after another: each sees the result of the one before.
+  for (let remaining = claims, round = 0; remaining.length > 0 && round < rounds; remaining = unanswered(), round++) {
+    const lockedOf = yield* lockClaims(tenant, remaining)
     const taken = new Set<string>()
     const next: Array<Locked> = []
     const over: Array<Locked> = []
-    for (const claim of left) {
+    for (const claim of remaining) {
       if (taken.has(buyerOf(claim.found))) continue
       const exit = yield* Effect.exit(lockedOf(claim))
       if (Exit.isFailure(exit)) {
-        answers.set(claim, Exit.failCause(exit.cause))
+        results.set(claim, Exit.failCause(exit.cause))
         continue
       }
       const { locked, earlierId } = exit.value
-      const standing = standingOf(locked, earlierId)
-      if (standing === undefined) {
+      const result = resultWithoutWork(locked, earlierId)
+      if (result === undefined) {
         taken.add(buyerOf(claim.found))
         next.push(locked)
       } else {
-        answers.set(claim, Exit.succeed(standing))
-        if (standing.kind === "over") over.push(locked)
+        results.set(claim, Exit.succeed(result))
+        if (result.kind === "over") over.push(locked)
       }
     }
-    for (const { claim } of yield* closeExpired(over)) answers.set(claim, Exit.fail(LOCKED))
-    const carried = yield* completeSubmissions(tenant, next)
+    for (const { claim } of yield* closeExpired(over)) results.set(claim, Exit.fail(LOCKED))
+    const completed = yield* completeSubmissions(tenant, next)
     for (const [at, { claim }] of next.entries())
-      answers.set(
+      results.set(
         claim,
-        Exit.map(carried[at]!, (its) => ({ kind: "started", ...its })),
+        Exit.map(completed[at]!, (one) => ({ kind: "started", ...one })),
       )
   }
-  return claims.map((claim) => answers.get(claim) ?? Exit.fail(LOCKED))
+  return claims.map((claim) => results.get(claim) ?? Exit.fail(LOCKED))
 })

@@ -1,7 +1,7 @@
 /**
- * Sessions that end without being completed: by time, by request, because their subscription was cancelled, or because the
- * buyer completed another one for the same plan. The subscription that waits for a session ends with it (decision G3).
- * Locked in this order, as by everybody: clocks, customers, sessions, subscriptions, charges.
+ * Closes sessions that end without being completed: by time, by request, with their cancelled subscription, or because the buyer completed
+ * another one for the same plan. The subscription that waits for a session ends with it (decision G3). Lock order, as everywhere: clocks,
+ * customers, sessions, subscriptions, charges.
  */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -30,11 +30,11 @@ interface Closing {
   readonly replacedBy?: string
 }
 
-/** The subscriptions that sessions are for. */
+/** Returns the subscriptions of sessions. */
 export const subscriptionRefs = (rows: ReadonlyArray<SessionRow>): ReadonlyArray<Ref> =>
   rows.flatMap(({ account_id, livemode, subscription_id: id }) => (id === null ? [] : [{ account_id, livemode, id }]))
 
-/** Closes locked sessions, with the subscriptions that wait for them. */
+/** Closes locked sessions, and the subscriptions that wait for them. */
 export const closeSessions = Effect.fnUntraced(function* (closing: ReadonlyArray<Closing>, nowOf: NowOf) {
   const transitions = advance(checkoutLifecycle, closing)
   const replacedBy = new Map(closing.map((one) => [one.row.id, one.replacedBy ?? null]))
@@ -53,7 +53,7 @@ export const closeSessions = Effect.fnUntraced(function* (closing: ReadonlyArray
   ])
 })
 
-/** Sessions expire by time. */
+/** Expires sessions by time. */
 export const checkoutTimers = timerHandler(
   checkoutLifecycle,
   Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof checkoutMachine, SessionRow>>, nowOf: NowOf) {
@@ -62,14 +62,14 @@ export const checkoutTimers = timerHandler(
   }),
 )
 
-/** What became of a session that is not open any more, in words. */
+/** Explains why a session is not open any more. */
 export const endedInWords = ({ status, completed_at, expires_at, replaced_by }: SessionRow): string => {
   if (status === "completed") return `The checkout session was completed at ${formatInstant(completed_at!)}.`
   if (replaced_by !== null) return `The buyer completed another session for the same plan instead: ${replaced_by}.`
   return `The checkout session is expired: it was open until ${formatInstant(expires_at)} at the latest.`
 }
 
-/** Expires an open session by request, whether or not a payment is under way: one that arrives later is owed back (decision E15). */
+/** Expires an open session by request, even during a payment: a payment that arrives later is owed back (decision E15). */
 export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Tenant, id: string) {
   const found = yield* sessions.get(tenant, id)
   const now = yield* standingTime(tenant, found.test_clock_id)
@@ -79,7 +79,7 @@ export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Ten
   return yield* sessions.get(tenant, id)
 })
 
-/** The open sessions of subscriptions, locked in the order of their own IDs. */
+/** Locks the open sessions of subscriptions, in the order of session IDs. */
 const lockOpen = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>, mode: LockMode = "UPDATE", only = "true") {
   if (of.length === 0) return []
   const sql = yield* SqlClient.SqlClient
@@ -96,7 +96,7 @@ const lockOpen = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>, mode: Lock
       ) s`
 })
 
-/** A subscription that is cancelled while it waits takes its session with it. */
+/** Closes the session of a subscription that is cancelled while it waits. */
 export const checkoutsLayer = Layer.effect(
   Checkouts,
   Effect.map(Effect.context<TransitionServices>(), (context) =>

@@ -1,7 +1,4 @@
-/**
- * Carrying out submissions of open sessions, of any buyers at once: each is decided on, then all that is decided is written, with the
- * payments that are to be attempted.
- */
+/** Completes submissions of open sessions, of any buyers in one batch: decides on each, then writes all results with the payments to attempt. */
 import { Effect, Exit } from "effect"
 import type { CheckoutEvent } from "../../../machines/checkout.ts"
 import { newId } from "../../base/ids.ts"
@@ -47,49 +44,49 @@ import { subscriptionRefs } from "./closing.ts"
 import { complete } from "./completion.ts"
 import { type Notes, sessionOutcome } from "./outcome.ts"
 
-/** A submission of a session's page, as the session was found. */
+/** A submission of a session's page, with the session as it was found. */
 export interface SessionClaim {
   readonly found: SessionRow
   readonly submitted: Submission
   readonly hostedBy: OutsideRail | null
 }
 
-/** A claim with its session as it is now, locked with the customer and with what else the customer has open. */
+/** A claim with its current session, locked together with the customer and the customer's other open sessions. */
 export interface Locked {
   readonly claim: SessionClaim
   readonly session: SessionRow
-  readonly known: CustomerRow | undefined
+  readonly existing: CustomerRow | undefined
   readonly siblings: (of: SessionRow) => ReadonlyArray<SessionRow>
-  /** The subscriptions that completing it may change: its own, those of sessions that are closed by it, those that may be billed by a new default. */
+  /** The subscriptions that completing may change: its own, those of sessions that it closes, those that a new default may pay. */
   readonly concerned: ReadonlyArray<Ref>
   /** Whether the customer has subscriptions that may be billed. */
   readonly isBilled: boolean
-  /** In the customer's clock. */
+  /** The time of the customer's clock. */
   readonly now: number
 }
 
-/** What is committed, to be attempted. */
+/** The committed result of a submission, with the charges to attempt. */
 export interface Completed {
-  /** The session as it is committed. */
+  /** The session as committed. */
   readonly session: SessionRow
-  /** The payment on the page, where something is due. */
+  /** The payment on the page, if something is due. */
   readonly charge: ChargeRow | undefined
   readonly attempts: ReadonlyArray<ChargeRow>
   readonly codes: Codes
   readonly now: number
 }
 
-/** What is charged for what is bought when the page is submitted (kobo); what is overdue elsewhere may be charged beside it. */
+/** Returns what the purchase costs when the page is submitted (kobo). Further overdue bills may be charged besides. */
 export const dueNow = (session: SessionRow, subscription: SubscriptionRow | undefined): number =>
   session.plan_id === null ||
   (subscription === undefined ? session.trial_days! > 0 : subscription.trial_end_at !== null)
     ? 0
     : session.price_kobo! * (subscription?.quantity ?? session.quantity!)
 
-/** The customer of a session: as it is, made from the details, or corrected by what was typed. */
-const customerOf = ({ claim, session, known, now }: Locked): CustomerRow => {
+/** Returns the customer of a session: unchanged, created from the typed details, or corrected by them. */
+const customerOf = ({ claim, session, existing, now }: Locked): CustomerRow => {
   const { details, email } = claim.submitted
-  if (known === undefined)
+  if (existing === undefined)
     return {
       ...tenantOf(session),
       id: newId("customer"),
@@ -99,12 +96,12 @@ const customerOf = ({ claim, session, known, now }: Locked): CustomerRow => {
       metadata: {},
       created_at: now,
     }
-  // One that the page made is corrected by it.
-  const customer = session.customer_is_new && details !== null ? { ...known, ...details } : known
+  // Only a customer that the page created is corrected by it.
+  const customer = session.customer_is_new && details !== null ? { ...existing, ...details } : existing
   return email !== null && customer.email === null ? { ...customer, email } : customer
 }
 
-/** The subscription of a session whose customer was not known before. */
+/** Builds the subscription of a session whose buyer was not identified before. */
 const subscriptionFor = (session: SessionRow, plan: PlanRow, customer: CustomerRow, now: number) =>
   newSubscription({
     ...tenantOf(session),
@@ -121,30 +118,30 @@ const subscriptionFor = (session: SessionRow, plan: PlanRow, customer: CustomerR
     now,
   })
 
-/** What is read before submissions are decided on. */
+/** The data that decisions on submissions need. */
 interface Facts {
   /** Locked. */
   readonly subscriptions: ReadonlyMap<string, SubscriptionRow>
-  /** What is overdue, by customer ID. */
+  /** Overdue subscriptions, by customer ID. */
   readonly due: ReadonlyMap<string, ReadonlyArray<SubscriptionRow>>
   readonly methods: ReadonlyMap<string, AttachedMethod>
   readonly plans: ReadonlyMap<string, PlanRow>
-  /** Payments that were begun on a session's page, by its ID. */
+  /** Payments that were started on a session's page, by session ID. */
   readonly tries: ReadonlyMap<string, number>
 }
 
 const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Locked>) {
   const waits = yield* WaitForLocks
-  // Where nobody is waited for, all that may be needed is had at once; else what is needed later is locked then.
+  // Without waiting, all rows that may be needed are locked now. Otherwise later rows are locked when they are needed.
   const needed = all.flatMap(({ session, concerned }) => (waits ? subscriptionRefs([session]) : concerned))
   const byId = new Map(needed.map((ref) => [ref.id, ref]))
   const planIds = all.flatMap(({ session }) => (session.subscription_id === null ? (session.plan_id ?? []) : []))
-  const named = all.flatMap(({ known, claim: { submitted } }) =>
-    known === undefined || submitted.methodId === null ? [] : [{ ...refOf(known), method: submitted.methodId }],
+  const named = all.flatMap(({ existing, claim: { submitted } }) =>
+    existing === undefined || submitted.methodId === null ? [] : [{ ...refOf(existing), method: submitted.methodId }],
   )
   const onRail = all.filter(({ claim: { submitted, hostedBy } }) => submitted.methodId === null && hostedBy !== null)
-  const billed = all.flatMap(({ known, isBilled }) => (known !== undefined && isBilled ? [refOf(known)] : []))
-  const [rows, owing, methods, known, tries] = yield* Effect.all(
+  const billed = all.flatMap(({ existing, isBilled }) => (existing !== undefined && isBilled ? [refOf(existing)] : []))
+  const [rows, overdue, methods, planRows, tries] = yield* Effect.all(
     [
       subscriptions.lock([...byId.values()], waits ? "UPDATE" : "UPDATE SKIP LOCKED"),
       readDue(billed),
@@ -156,23 +153,23 @@ const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArra
   )
   return {
     subscriptions: new Map(rows.map((row) => [row.id, row])),
-    due: Map.groupBy(owing, ({ customer_id }) => customer_id),
+    due: Map.groupBy(overdue, ({ customer_id }) => customer_id),
     methods,
-    plans: known,
+    plans: planRows,
     tries,
   } satisfies Facts
 })
 
-/** What a submission comes to, of which nothing is written yet. */
+/** Decides on a submission. Writes nothing yet. */
 const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
-  const { claim, session, known, now } = locked
+  const { claim, session, existing, now } = locked
   const { submitted, hostedBy } = claim
   const { subscription_id: waitingId, plan_id: planId } = session
   const waiting = waitingId === null ? undefined : facts.subscriptions.get(waitingId)
   const waits = yield* WaitForLocks
   if (waitingId !== null && waiting === undefined) return yield* waits ? noSuch("subscription", waitingId) : LOCKED
   const dueKobo = dueNow(session, waiting)
-  const { charged } = useAtCheckout(known, facts.due.get(known?.id ?? "") ?? [], now)
+  const { charged } = useAtCheckout(existing, facts.due.get(existing?.id ?? "") ?? [], now)
   yield* checkShown(submitted.amountKobo, dueKobo + totalDue(charged))
   yield* checkCode(submitted, dueKobo)
   const customer = customerOf(locked)
@@ -182,35 +179,35 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
     methodId === null || attached !== undefined
       ? undefined
       : yield* newTestMethod(customer, methodId, "payment_method", submitted.simulated)
-  // Where the buyer gives it on the rail's page, the rail takes something to save it.
+  // On the rail's page, the rail takes a verification charge to save the method.
   const verifiedBy = methodId === null && dueKobo === 0 ? hostedBy : null
   if (verifiedBy !== null && (facts.tries.get(session.id) ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
   const plan = planId === null || waiting !== undefined ? undefined : facts.plans.get(planId)
   if (planId !== null && waiting === undefined && plan === undefined) return yield* noSuch("plan", planId)
-  const made = plan === undefined ? undefined : subscriptionFor(session, plan, customer, now)
-  const subscription = waiting ?? made?.row
+  const creation = plan === undefined ? undefined : subscriptionFor(session, plan, customer, now)
+  const subscription = waiting ?? creation?.row
   if (verifiedBy === null && (subscription?.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
-  // It completes at once, which changes the others, too.
+  // It completes immediately, which also changes the other subscriptions.
   const completes = dueKobo === 0 && verifiedBy === null
   if (!waits && completes && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* LOCKED
   const notes: Notes = {
     customer_id: customer.id,
-    customer_is_new: session.customer_is_new || known === undefined,
+    customer_is_new: session.customer_is_new || existing === undefined,
     payment_method_id: methodId,
     submission: submitted.number,
     ...(subscription === undefined ? {} : { subscription_id: subscription.id }),
   }
-  return { ...locked, customer, newMethod, verifiedBy, made, subscription, notes }
+  return { ...locked, customer, newMethod, verifiedBy, creation, subscription, notes }
 })
 
 type Decided = Effect.Success<ReturnType<typeof decide>>
 
-/** Writes customers who are new or corrected, their new payment methods, and the subscriptions that wait for sessions from now on. */
+/** Writes new and corrected customers, their new payment methods, and the new subscriptions that wait for sessions. */
 const writeBuyers = Effect.fnUntraced(function* (all: ReadonlyArray<Decided>, nowOf: NowOf) {
   const unit = yield* unitOfWork
-  const created = all.flatMap(({ known, customer }) => (known === undefined ? [customer] : []))
-  const changed = all.flatMap(({ known, customer }) =>
-    known === undefined || known === customer ? [] : [{ before: known, after: customer }],
+  const created = all.flatMap(({ existing, customer }) => (existing === undefined ? [customer] : []))
+  const changed = all.flatMap(({ existing, customer }) =>
+    existing === undefined || existing === customer ? [] : [{ before: existing, after: customer }],
   )
   unit.update(customers, changed)
   unit.insert(customers, created)
@@ -218,32 +215,34 @@ const writeBuyers = Effect.fnUntraced(function* (all: ReadonlyArray<Decided>, no
     unit,
     all.flatMap(({ customer, newMethod: method, now: at }) => (method === undefined ? [] : [{ customer, method, at }])),
   )
-  const made = all.flatMap(({ made }): ReadonlyArray<SubscriptionTransition> => (made === undefined ? [] : [made]))
-  const { outcomes } = yield* outcomesOf(made, { nowOf, terms: new Map() }, true)
+  const creations = all.flatMap(
+    ({ creation }): ReadonlyArray<SubscriptionTransition> => (creation === undefined ? [] : [creation]),
+  )
+  const { outcomes } = yield* outcomesOf(creations, { nowOf, terms: new Map() }, true)
   yield* commit(outcomes)
 })
 
-/** What checking out does to subscriptions, and the payments that it brings about; by subscription ID. */
+/** Checks out subscriptions; returns their outcomes and the payments to attempt. */
 const checkOut = Effect.fnUntraced(function* (all: ReadonlyArray<Decided>, nowOf: NowOf) {
-  const its = all.flatMap(({ claim, subscription: row, verifiedBy, session, notes, now }) => {
+  const commands = all.flatMap(({ claim, subscription: row, verifiedBy, session, notes, now }) => {
     if (row === undefined || verifiedBy !== null) return []
     const methodId = notes.payment_method_id ?? null
     const hostedBy = methodId === null ? claim.hostedBy : null
     const page = { id: session.id, hostedBy, submission: notes.submission ?? null }
     return [{ row, page, event: { type: "check_out" as const, at: now, methodId } }]
   })
-  return yield* outcomesOf(advance(subscriptionLifecycle, its), {
+  return yield* outcomesOf(advance(subscriptionLifecycle, commands), {
     nowOf,
-    terms: yield* readTerms(its.map(({ row }) => refOf(row))),
-    pages: new Map(its.map(({ row, page }) => [row.id, page])),
+    terms: yield* readTerms(commands.map(({ row }) => refOf(row))),
+    pages: new Map(commands.map(({ row, page }) => [row.id, page])),
   })
 })
 
-/** The session's transition, with what was submitted noted. */
-const sessionMoved = ({ session, now }: Decided, event: CheckoutEvent, notes: Notes) =>
+/** Returns the outcome of the session's transition, with the notes of the submission. */
+const sessionOutcomes = ({ session, now }: Decided, event: CheckoutEvent, notes: Notes) =>
   advance(checkoutLifecycle, [{ row: session, event }]).map((transition) => sessionOutcome(transition, notes, now))
 
-/** Carries out submissions of different buyers, on sessions that are open and locked; for each what it comes to. */
+/** Completes submissions of different buyers, on open and locked sessions; returns the result of each. */
 export const completeSubmissions = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Locked>) {
   if (all.length === 0) return []
   const facts = yield* readFacts(tenant, all)
@@ -259,36 +258,41 @@ export const completeSubmissions = Effect.fnUntraced(function* (tenant: Tenant, 
       : newVerification({ customer, rail: verifiedBy, pageId: session.id, submission: notes.submission ?? null, now }),
   )
   const bySubscription = new Map(attempts.map((charge) => [charge.subscription_id, charge]))
-  const begun = decided.map((one, at) => ({
+  const started = decided.map((one, at) => ({
     ...one,
     charge: verifications[at] ?? bySubscription.get(one.subscription?.id ?? null),
   }))
-  const saving = verifications.filter((charge) => charge !== undefined)
-  const moves = begun.flatMap((one) =>
+  const verificationCharges = verifications.filter((charge) => charge !== undefined)
+  const sessionUpdates = started.flatMap((one) =>
     one.charge === undefined
-      ? sessionMoved(one, { type: "complete", at: one.now }, one.notes)
-      : sessionMoved(one, { type: "pay", at: one.now }, { ...one.notes, charge_id: one.charge.id }),
+      ? sessionOutcomes(one, { type: "complete", at: one.now }, one.notes)
+      : sessionOutcomes(one, { type: "pay", at: one.now }, { ...one.notes, charge_id: one.charge.id }),
   )
   yield* commitAttempts(
-    [...outcomes, ...saving.map((charge) => created(chargeLifecycle, undefined, charge)), ...moves],
-    [...attempts, ...saving],
+    [
+      ...outcomes,
+      ...verificationCharges.map((charge) => created(chargeLifecycle, undefined, charge)),
+      ...sessionUpdates,
+    ],
+    [...attempts, ...verificationCharges],
   )
-  const following = yield* complete(
-    begun.flatMap(({ charge, session, customer, notes, siblings, now }) => {
+  const defaultAttempts = yield* complete(
+    started.flatMap(({ charge, session, customer, notes, siblings, now }) => {
       if (charge !== undefined) return []
       const completed = { ...session, ...notes }
       const methodId = notes.payment_method_id ?? null
-      const its = { customerId: customer.id, session: completed, methodId, siblings: siblings(completed) }
-      return [{ ...its, submittedAt: now, now }]
+      const completion = { customerId: customer.id, session: completed, methodId, siblings: siblings(completed) }
+      return [{ ...completion, submittedAt: now, now }]
     }),
   )
   const newest = new NewestRows()
-  newest.note(moves)
-  const results = begun.map(({ claim, session, charge, customer, now }): Completed => {
-    const its = charge === undefined ? following.filter(({ customer_id }) => customer_id === customer.id) : [charge]
+  newest.note(sessionUpdates)
+  const results = started.map(({ claim, session, charge, customer, now }): Completed => {
+    const toAttempt =
+      charge === undefined ? defaultAttempts.filter(({ customer_id }) => customer_id === customer.id) : [charge]
     const committed = newest.get(sessions, session.id) ?? session
-    return { session: committed, charge, attempts: its, codes: codesFor(its, claim.submitted), now }
+    return { session: committed, charge, attempts: toAttempt, codes: codesFor(toAttempt, claim.submitted), now }
   })
-  let place = 0
-  return exits.map(Exit.map(() => results[place++]!))
+  let next = 0
+  return exits.map(Exit.map(() => results[next++]!))
 })

@@ -1,7 +1,7 @@
 /**
- * What completing sessions means to their customers (decision G2): the payment method becomes the default where there was none
- * or something is overdue, which is then tried with it at once (decision E6); other sessions that the customer has open for
- * the same plan are closed, so that nobody subscribes twice by two open pages.
+ * Applies completed sessions to their customers (decision G2). The payment method becomes the default if there was none or a bill is
+ * overdue, and is tried on that bill immediately (decision E6). The customer's other open sessions for the same plan are closed, so that a
+ * buyer does not subscribe twice from two open pages.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -20,23 +20,23 @@ import { type SessionRow, sessions } from "./checkout.ts"
 import { closeSessions } from "./closing.ts"
 
 export interface Completion {
-  /** Of the customer, who is locked. */
+  /** The ID of the locked customer. */
   readonly customerId: string
   readonly session: SessionRow
-  /** null: what the buyer paid with cannot be used again. */
+  /** null: the buyer's payment method cannot be used again. */
   readonly methodId: string | null
   /** The customer's other open sessions for the plan, locked. */
   readonly siblings: ReadonlyArray<SessionRow>
-  /** When the page was submitted that this completes. */
+  /** When the completed page was submitted. */
   readonly submittedAt: number
-  /** The customer's. */
+  /** The time of the customer's clock. */
   readonly now: number
 }
 
-/** Closes what was open for the same plan as sessions that were completed; what is over by now stays as it is. */
+/** Closes the other open sessions for the same plan. Sessions that are over stay as they are. */
 const closeSiblings = Effect.fnUntraced(function* (all: ReadonlyArray<Completion>) {
   const nows = new Map(all.map(({ customerId, now }) => [customerId, now]))
-  // Of several that one goes with, it goes with the first.
+  // A session that several completions close is closed by the first.
   const by = new Map(all.toReversed().flatMap((one) => one.siblings.map((row) => [row.id, { row, one }] as const)))
   const rows = yield* sessions.lock([...by.values()].map(({ row }) => refOf(row)))
   yield* closeSessions(
@@ -53,22 +53,21 @@ interface Saved extends Completion {
 }
 
 /**
- * What the buyers of different customers paid with becomes their default, where the page said so, and is tried on what they owe;
- * returns the charges to attempt after the commit. The customers are read as they are then: one may have completed another session at
- * the same time, or have removed the method meanwhile.
+ * Makes each method its customer's default, if the page said so, and tries it on overdue bills. Each customer occurs once. Reads the
+ * customers again: one may have completed another session or removed the method meanwhile. Returns the charges to attempt after the commit.
  */
 const setDefaults = Effect.fnUntraced(function* (all: ReadonlyArray<Saved>) {
   const refs = all.map(({ session, customerId: id, methodId: method }) => ({ ...refOf(session), id, method }))
-  const [rows, attached, owing] = yield* Effect.all(
+  const [rows, attached, overdue] = yield* Effect.all(
     [customers.lock(refs, "NO KEY UPDATE"), findPaymentMethods(refs), readDue(refs)],
     PIPELINED,
   )
-  const known = new Map(rows.map((row) => [row.id, row]))
-  const owingOf = Map.groupBy(owing, ({ customer_id }) => customer_id)
+  const customersById = new Map(rows.map((row) => [row.id, row]))
+  const overdueOf = Map.groupBy(overdue, ({ customer_id }) => customer_id)
   const set = all.flatMap(({ customerId, methodId, submittedAt, now }) => {
-    const customer = known.get(customerId)
+    const customer = customersById.get(customerId)
     if (customer === undefined || !attached.has(methodKey(customerId, methodId))) return []
-    const shown = (owingOf.get(customerId) ?? []).filter(({ dunning }) => dunning!.firstFailedAt <= submittedAt)
+    const shown = (overdueOf.get(customerId) ?? []).filter(({ dunning }) => dunning!.firstFailedAt <= submittedAt)
     if (useAtCheckout(customer, shown, now).becomes !== "default") return []
     const isNewDefault = customer.default_payment_method_id !== methodId
     return [{ customer, methodId, isNewDefault, isEntered: true, now }]
@@ -80,26 +79,23 @@ const setDefaults = Effect.fnUntraced(function* (all: ReadonlyArray<Saved>) {
   return yield* tryMethods(set)
 })
 
-/**
- * Carries completions out in the running transaction, once the sessions themselves are written; returns the charges to attempt after
- * the commit.
- */
+/** Applies completions in the running transaction, after the sessions are written; returns the charges to attempt after the commit. */
 export const complete = Effect.fnUntraced(function* (all: ReadonlyArray<Completion>) {
   yield* closeSiblings(all)
   const attempts: Array<ChargeRow> = []
-  let left = all.flatMap(
+  let remaining = all.flatMap(
     (one): ReadonlyArray<Saved> => (one.methodId === null ? [] : [{ ...one, methodId: one.methodId }]),
   )
-  // Those of one customer follow each other.
-  while (left.length > 0) {
-    const firsts = new Map(left.toReversed().map((one) => [one.customerId, one]))
+  // Completions of one customer run one after another.
+  while (remaining.length > 0) {
+    const firsts = new Map(remaining.toReversed().map((one) => [one.customerId, one]))
     attempts.push(...(yield* setDefaults([...firsts.values()])))
-    left = left.filter((one) => firsts.get(one.customerId) !== one)
+    remaining = remaining.filter((one) => firsts.get(one.customerId) !== one)
   }
   return attempts
 })
 
-/** A session, and whose open ones go with it. */
+/** A session to lock, and the customer whose open sessions are locked with it. */
 export interface Wanted extends Ref {
   readonly customer_id: string | null
 }
@@ -107,17 +103,17 @@ export interface Wanted extends Ref {
 const WANTED = { ...REF_COLUMNS, customer_id: "text" } as const
 
 /**
- * Locks sessions, and those that their customers have open, in ID order, as everybody does; by ID, with those that are `left`: they are
- * gone, or somebody holds them. Their customers are locked before.
+ * Locks sessions and the open sessions of their customers, in ID order. Returns the rows by ID, and as `left` the sessions that are gone or
+ * locked by another transaction. The customers must be locked already.
  */
 export const lockSessions = Effect.fnUntraced(function* (wanted: ReadonlyArray<Wanted>, mode: LockMode = "UPDATE") {
   const sql = yield* SqlClient.SqlClient
-  const known = wanted.filter(({ customer_id }) => customer_id !== null)
+  const withCustomer = wanted.filter(({ customer_id }) => customer_id !== null)
   const open =
-    known.length === 0
+    withCustomer.length === 0
       ? []
       : yield* sql<Wanted>`
-          SELECT s.account_id, s.livemode, s.id, s.customer_id FROM ${rowsAsTable(known, WANTED)} r
+          SELECT s.account_id, s.livemode, s.id, s.customer_id FROM ${rowsAsTable(withCustomer, WANTED)} r
           JOIN checkout_session s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.customer_id) AND s.status = 'open'`
   const all = new Map([...wanted, ...open].map((one) => [one.id, one]))
   const locked = yield* sessions.lock([...all.values()].map(refOf), mode)
@@ -125,7 +121,7 @@ export const lockSessions = Effect.fnUntraced(function* (wanted: ReadonlyArray<W
   return { rows, left: [...all.values()].filter(({ id }) => !rows.has(id)) }
 })
 
-/** The other sessions among locked ones that the customer of `session` has open for the same plan. */
+/** Returns the customer's other open sessions for the same plan, among locked ones. */
 export const siblingsOf = (session: SessionRow, locked: Iterable<SessionRow>): ReadonlyArray<SessionRow> =>
   session.plan_id === null || session.customer_id === null
     ? []

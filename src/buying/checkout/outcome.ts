@@ -1,4 +1,4 @@
-/** What a checkout session's transition leaves behind: its row, and the event about it. Pure. */
+/** Builds the outcome of a checkout session's transition: its row and its event. Pure. */
 import { allParamsOf } from "../../../machines/decide.ts"
 import type { Tenant } from "../../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../../outbound/event/events.ts"
@@ -6,7 +6,7 @@ import { rowAfter } from "../../runtime/lifecycle.ts"
 import { type Outcome, transitioned } from "../../runtime/outcome.ts"
 import { checkoutLifecycle, renderSession, type SessionRow, type SessionTransition } from "./checkout.ts"
 
-/** What is noted on a session beside what its machine knows. */
+/** The columns of a session that its machine does not set. */
 export type Notes = Partial<
   Pick<
     SessionRow,
@@ -20,7 +20,7 @@ export type Notes = Partial<
   >
 >
 
-/** `now`: the customer's. */
+/** Builds the outcome. `now`: the time of the customer's clock. */
 export const sessionOutcome = (transition: SessionTransition, notes: Notes, now: number): Outcome => {
   const { row: before, decision } = transition
   const row: SessionRow = { ...rowAfter(checkoutLifecycle, transition), ...notes }
@@ -31,9 +31,9 @@ export const sessionOutcome = (transition: SessionTransition, notes: Notes, now:
     at: now,
   }
   const object = renderSession(row, null)
-  // A customer that the page made is told of once the session is over.
-  const told = row.customer_is_new ? { ...before, customer_id: null, subscription_id: null } : before
-  const previous = previousAttributes(renderSession(told, null), object)
+  // Events name a customer that the page created only once the session is over.
+  const shown = row.customer_is_new ? { ...before, customer_id: null, subscription_id: null } : before
+  const previous = previousAttributes(renderSession(shown, null), object)
   const events = allParamsOf(decision, "emit").map(({ type }): NewEvent => ({ ...about, type, object, previous }))
   return transitioned(checkoutLifecycle, transition, row, { events })
 }

@@ -1,4 +1,4 @@
-/** Checkout sessions as the owners of the charges on their pages: the rail's word moves the session and its subscription. */
+/** The payment subject of checkout sessions: the rail's result moves the session and its subscription. */
 import { Effect } from "effect"
 import type { CheckoutEvent } from "../../../machines/checkout.ts"
 import type { NowOf } from "../../base/time.ts"
@@ -18,8 +18,8 @@ import { type Completion, complete, lockSessions, siblingsOf, type Wanted } from
 import { sessionOutcome } from "./outcome.ts"
 
 /**
- * What an answer means to the session; undefined where nothing was decided by it. A setup that brought no payment method to
- * be used again has set up nothing.
+ * Returns the session's event for a rail's answer; undefined: the answer decided nothing. A setup without a reusable payment method counts
+ * as declined.
  */
 const eventOf = ({ mode }: SessionRow, { before, after, at, methodId }: Answered): CheckoutEvent | undefined => {
   if (before.status !== "pending" || after.status === "pending") return undefined
@@ -27,12 +27,12 @@ const eventOf = ({ mode }: SessionRow, { before, after, at, methodId }: Answered
   return isDone ? { type: "complete", at } : { type: "decline", at }
 }
 
-const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
+const lockAll = Effect.fnUntraced(function* (charges: ReadonlyArray<ChargeRow>) {
   yield* customers.lock(
-    of.map(({ account_id, livemode, customer_id: id }) => ({ account_id, livemode, id })),
+    charges.map(({ account_id, livemode, customer_id: id }) => ({ account_id, livemode, id })),
     "NO KEY UPDATE",
   )
-  const wanted = of.map(
+  const wanted = charges.map(
     ({ account_id, livemode, customer_id, page_id }): Wanted => ({ account_id, livemode, id: page_id!, customer_id }),
   )
   const { rows: locked } = yield* lockSessions(wanted)
@@ -42,7 +42,7 @@ const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
 
 type Locked = Effect.Success<ReturnType<typeof lockAll>>
 
-/** What answers mean to their sessions, and to the customers of those that are completed by it. */
+/** Applies answers to their sessions; returns the outcomes, and the completions for customers. */
 const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, nowOf: NowOf) => {
   const byCustomer = Map.groupBy(sessions.values(), ({ customer_id }) => customer_id)
   const outcomes: Array<Outcome> = []
@@ -54,7 +54,7 @@ const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, nowO
     const [transition] = advance(checkoutLifecycle, [{ row, event }])
     if (transition === undefined) continue
     const now = nowOf(answered.after)
-    // Of a payment on the rail's page it is known only now.
+    // For a payment on the rail's page, the method is known only now.
     const { methodId = row.payment_method_id } = answered
     outcomes.push(sessionOutcome(transition, { payment_method_id: methodId }, now))
     if (transition.to !== "completed") continue
@@ -66,7 +66,7 @@ const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, nowO
   return { outcomes, completions }
 }
 
-/** The trials that begin by payments which only save a payment method (decision P8). */
+/** Starts the trials whose verification charge succeeded (decision P8). */
 const startTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyArray<Answered>, nowOf: NowOf) {
   const rows = new Map(locked.subscriptionRows.map((row) => [row.id, row]))
   const commands = all.flatMap(({ before, after, at, methodId = null }) => {

@@ -22,7 +22,7 @@ const reading = <A, E, R>(session: SessionRow, work: Effect.Effect<A, E, R>) =>
 
 const NO_SESSION = problem(
   "resource_missing",
-  "There is no checkout at this address: check that the link is whole, or ask for a new one.",
+  "There is no checkout at this address: check that the link is complete, or ask for a new one.",
 )
 
 const find = Effect.fnUntraced(function* (token: string) {
@@ -30,14 +30,14 @@ const find = Effect.fnUntraced(function* (token: string) {
   return yield* reading(session, readBasics(session))
 })
 
-/** A document that is made from everything that there is to know of a session. */
-const made = (basics: Basics, make: (read: ReadSession) => string) =>
+/** Renders a document from all data of a session. */
+const renderWith = (basics: Basics, make: (read: ReadSession) => string) =>
   Effect.map(reading(basics.session, readSession(basics)), make)
 
 const goesTo = ({ session }: Basics): string | null =>
   session.status === "completed" ? successUrl(session.success_url, session.id) : null
 
-/** Why a session that is over takes nothing more. */
+/** Explains why a session that is over accepts nothing more. */
 const notOpen = (session: SessionRow, charge: ChargeRow | undefined) =>
   problem(
     "checkout_session_not_open",
@@ -46,7 +46,7 @@ const notOpen = (session: SessionRow, charge: ChargeRow | undefined) =>
       : endedInWords(session),
   )
 
-/** What the newest payment on the page was declined for; null: it was not. What saved nothing to be used again is no setup. */
+/** Describes why a payment was declined; null: it was not. A setup that saved no reusable method counts as declined. */
 const declineOf = (charge: ChargeRow): Declined | null => {
   const { status, purpose, failure_code, amount_kobo, payment_method } = charge
   const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: purpose === "sale" ? amount_kobo : 0 }
@@ -56,11 +56,11 @@ const declineOf = (charge: ChargeRow): Declined | null => {
     : null
 }
 
-/** How a submission ended, by its own payment. */
+/** Returns the result of a submission. */
 const endOf = Effect.fnUntraced(function* (basics: Basics, { session, charge, busyWith, own }: Completed) {
   const goOn = busyWith ?? (own ? charge : undefined)
   const page = goOn === undefined ? null : openPageOf(goOn)
-  // The rail's page takes the payment, whoever opened it.
+  // The rail's page takes the payment, no matter which request opened it.
   if (page !== null)
     return { kind: "done", goesTo: page, answer: { status: "pending", redirect_url: page } } satisfies Ended
   if (busyWith !== undefined) return { kind: "busy", since: busyWith.created_at } satisfies Ended
@@ -71,7 +71,7 @@ const endOf = Effect.fnUntraced(function* (basics: Basics, { session, charge, bu
   const declined = own && charge !== undefined ? declineOf(charge) : null
   if (declined !== null) return { kind: "declined", ...declined } satisfies Ended
   if (session.status !== "open") return { kind: "too_late", refusal: notOpen(session, charge) } satisfies Ended
-  // The rail's page is not open yet: nobody has come back from it.
+  // The rail's page is not open yet, so the buyer is not returning from it.
   const path = `${basics.path}/return${charge?.hosted === true ? "?look" : ""}`
   const { url } = yield* Origin
   return { kind: "done", goesTo: path, answer: { status: "pending", redirect_url: `${url}${path}` } } satisfies Ended
@@ -94,8 +94,8 @@ export const checkoutRoutes = payingRoutes({
   asksEmail: ({ isKnown, hasEmail }) => isKnown && !hasEmail,
   underWay: ({ paying, late }) => paying ?? late,
   leadsTo: ({ session }) => formActions(session.success_url),
-  form: (basics, state) => made(basics, (read) => formPage(read, state)),
-  over: (basics) => made(basics, overPage),
+  form: (basics, state) => renderWith(basics, (read) => formPage(read, state)),
+  over: (basics) => renderWith(basics, overPage),
   refusal: (basics) =>
     Effect.map(reading(basics.session, readSession(basics)), ({ session, charge }) => notOpen(session, charge)),
   lastDecline: (basics) =>

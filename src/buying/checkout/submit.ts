@@ -1,7 +1,7 @@
 /**
- * What happens when a buyer submits a checkout page (decisions G2, G3, G8). One transaction claims the session and commits the
- * charge (claim.ts); the rail is called after it; what the rail says comes back in through the charge's owner (owner.ts). Others
- * who submit meanwhile wait for the outcome, and are told of it.
+ * Submits a checkout page (decisions G2, G3, G8). One transaction claims the session and commits the charge (claimSession.ts). The rail is
+ * called after it, and its result arrives through the payment subject (paymentSubject.ts). Other submissions meanwhile wait for that
+ * result.
  */
 import { Effect } from "effect"
 import { type ChargeRow, charges } from "../../billing/charge/charge.ts"
@@ -18,18 +18,18 @@ import { type SessionRow, sessions } from "./checkout.ts"
 import { buyerOf, claimSessions } from "./claimSession.ts"
 import type { SessionClaim } from "./completeSubmission.ts"
 
-/** How a submission ended. */
+/** The result of a submission. */
 export interface Completed {
   readonly session: SessionRow
-  /** The payment of this form, else the newest on the page, where there is one. */
+  /** The payment of this form, else the newest on the page, if any. */
   readonly charge: ChargeRow | undefined
-  /** Whether this submission made it so, or repeats the one that did. */
+  /** Whether this submission caused the result, or repeats the one that did. */
   readonly own: boolean
-  /** Somebody else's payment, which has been under way for as long as anybody waits. */
+  /** The payment of another request, still in progress after the longest wait. */
   readonly busyWith?: ChargeRow
 }
 
-/** Submissions that come together are started together. */
+/** Submissions that arrive together start in one batch. */
 const SUBMISSIONS = {}
 
 const start = (claim: SessionClaim) =>
@@ -38,7 +38,7 @@ const start = (claim: SessionClaim) =>
     return retryingDeadlocks(batches.start(SUBMISSIONS, tenant, buyerOf(claim.found), claim, claimSessions))
   })
 
-/** The session as it is now, with the payment that is asked about, or its newest one. */
+/** Reads the current session, with the given payment or its newest one. */
 const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string, chargeId?: string) {
   const session = yield* sessions.get(tenant, id)
   const wanted = chargeId ?? session.charge_id
@@ -46,7 +46,7 @@ const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string, c
   return { session, charge }
 })
 
-/** Submits the page of a session as it was found; returns how that ended, as far as it is known. */
+/** Submits the page of a session; returns the result, as far as it is known. */
 export const submitCheckout = Effect.fn("checkout.submit")(function* (
   found: SessionRow,
   submitted: Submission,

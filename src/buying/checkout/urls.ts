@@ -1,25 +1,25 @@
-/** Where buyers go when they are through with a checkout page (decision G4). Pure. */
+/** Checks and builds the addresses that buyers go to after a checkout page (decision G4). Pure. */
 import { Effect } from "effect"
 import { invalid, type Problem } from "../../base/problem.ts"
 import { isLoopback } from "../../config/settings.ts"
 
-/** What stands for the session's ID in a `success_url`. */
+/** The session's ID replaces this in a `success_url`. */
 const PLACEHOLDER = "{CHECKOUT_SESSION_ID}"
 
-/** Refuses an address that buyers cannot be sent to. Plain http is for a developer's own machine, in the sandbox. */
+/** Refuses an address that buyers cannot be sent to. Plain http is allowed for a developer's own machine, in the sandbox. */
 export const checkPageUrl = (param: string, text: string, livemode: boolean): Effect.Effect<void, Problem> => {
   const { protocol, hostname, username, password } = new URL(text)
   if (username !== "" || password !== "")
-    return Effect.fail(invalid(param, `${param} must hold no user name or password.`))
+    return Effect.fail(invalid(param, `${param} must contain no user name or password.`))
   if (protocol === "https:" || (!livemode && isLoopback(hostname))) return Effect.void
   const where = livemode ? "" : " (http:// for localhost only)"
   return Effect.fail(invalid(param, `${param} must begin with https://${where}.`))
 }
 
-/** A header holds ASCII only; what is in it already stays as it was written. */
+/** Encodes an address for a header, which must be ASCII. An ASCII address stays unchanged. */
 const asHeader = (url: string): string => (/^[\x21-\x7e]*$/.test(url) ? url : new URL(url).href)
 
-/** Where the buyer goes on: the `success_url` with the session's ID in its place, or added to its query. */
+/** Returns the `success_url` with the session's ID in its placeholder, or added to its query. */
 export const successUrl = (text: string, session: string): string => {
   if (text.includes(PLACEHOLDER)) return asHeader(text.replaceAll(PLACEHOLDER, session))
   const [address, ...fragment] = text.split("#")
@@ -28,12 +28,12 @@ export const successUrl = (text: string, session: string): string => {
 }
 
 /**
- * Where a page's form may end: at the merchant's page, and wherever that redirects to, which browsers ask about too (from
- * shop.example to www.shop.example, say). A developer's own machine is named, since it has no https.
+ * Returns where a page's form may end: the merchant's page and its redirects, which browsers check too (shop.example to www.shop.example,
+ * say). A developer's own machine is named, since it has no https.
  */
 export const formActions = (text: string): ReadonlyArray<string> => {
   const { protocol, origin, hostname } = new URL(text)
   if (protocol === "https:") return [protocol]
-  // A policy has no way to name an IPv6 address.
+  // A policy cannot name an IPv6 address.
   return hostname.startsWith("[") ? ["https:", protocol] : ["https:", origin]
 }

@@ -1,4 +1,4 @@
-/** What the page of a checkout session shows, read from the database as the session's own tenant. */
+/** Reads and renders the page of a checkout session, as the session's own tenant. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { boundary } from "../../../machines/calendar.ts"
@@ -23,7 +23,7 @@ import type { SessionRow } from "./checkout.ts"
 import { dueNow } from "./completeSubmission.ts"
 import { successUrl } from "./urls.ts"
 
-/** The payment that is under way, on this page or on another of the customer's for the same plan. */
+/** Reads the payment in progress, on this page or on another page of the customer for the same plan. */
 const readPaying = Effect.fnUntraced(function* (session: SessionRow) {
   if (session.status !== "open") return undefined
   const sql = yield* SqlClient.SqlClient
@@ -37,7 +37,7 @@ const readPaying = Effect.fnUntraced(function* (session: SessionRow) {
   return row === undefined ? undefined : yield* charges.get(session, row.charge_id!)
 })
 
-/** What every request about the page of a session needs to know. */
+/** Reads what every request for a session's page needs. */
 export const readBasics = Effect.fnUntraced(function* (session: SessionRow) {
   const setting = yield* contextOf(session, session.test_clock_id)
   const isKnown = session.customer_id !== null && !session.customer_is_new
@@ -60,7 +60,7 @@ export const readBasics = Effect.fnUntraced(function* (session: SessionRow) {
 
 export type Basics = Effect.Success<ReturnType<typeof readBasics>>
 
-/** Everything that the pages of a session are made from. */
+/** Reads everything that the pages of a session show. */
 export const readSession = Effect.fnUntraced(function* (basics: Basics) {
   const { session, isKnown } = basics
   const plan = session.plan_id === null ? undefined : yield* plans.get(session, session.plan_id)
@@ -69,13 +69,13 @@ export const readSession = Effect.fnUntraced(function* (basics: Basics) {
     session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
   const charge = session.charge_id === null ? undefined : yield* charges.get(session, session.charge_id)
   const saved = isKnown && session.status === "open" ? yield* savedMethods(customer!, basics.setting.now) : []
-  const owing = customer !== undefined && session.status === "open" ? yield* readDue([customer]) : []
-  const use = useAtCheckout(customer, owing, basics.setting.now)
-  const owingPlans = yield* plans.find(
+  const overdue = customer !== undefined && session.status === "open" ? yield* readDue([customer]) : []
+  const use = useAtCheckout(customer, overdue, basics.setting.now)
+  const overduePlans = yield* plans.find(
     session,
     use.charged.map(({ plan_id }) => plan_id),
   )
-  return { ...basics, plan, customer, subscription, charge, saved, use, owingPlans }
+  return { ...basics, plan, customer, subscription, charge, saved, use, overduePlans }
 })
 
 export type ReadSession = Effect.Success<ReturnType<typeof readSession>>
@@ -101,16 +101,16 @@ const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession)
   }
 }
 
-/** The page that takes the payment. */
+/** Renders the page that takes the payment. */
 export const formPage = (read: ReadSession, state: FormState = {}): string => {
   const { session, setting, subscription, saved, isKnown, customer, path } = read
   const { becomes, charged } = read.use
   const dueKobo = dueNow(session, subscription)
-  const known = { name: customer?.name ?? "", email: customer?.email ?? "", phone: customer?.phone ?? "" }
-  const given = {
+  const prefilled = { name: customer?.name ?? "", email: customer?.email ?? "", phone: customer?.phone ?? "" }
+  const content = {
     amountKobo: dueKobo + totalDue(charged),
     purpose: dueKobo > 0 ? "pay" : session.mode === "setup" ? "save" : "start_trial",
-    details: isKnown ? null : known,
+    details: isKnown ? null : prefilled,
     saved,
     takesCards: setting.simulated,
     asksEmail: !setting.simulated && isKnown && customer!.email === null,
@@ -123,12 +123,12 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
     expiresAt: session.expires_at,
     cancelUrl: session.cancel_url,
     dueKobo,
-    alsoCharged: amountsDue(charged, (id) => read.owingPlans.get(id)?.name ?? "another plan"),
-    form: formOf(path, given, state),
+    alsoCharged: amountsDue(charged, (id) => read.overduePlans.get(id)?.name ?? "another plan"),
+    form: formOf(path, content, state),
   })
 }
 
-/** The page of a session that is over. */
+/** Renders the page of a session that is over. */
 export const overPage = (read: ReadSession): string => {
   const { session, setting, charge, plan, subscription } = read
   const message = (
@@ -169,7 +169,7 @@ export const overPage = (read: ReadSession): string => {
   return message("warning", title, paragraphs, back)
 }
 
-/** What became of a payment that was under way when its session expired (decision E15). */
+/** Explains an expired session, and the result of a payment that was in progress (decision E15). */
 const expiredInWords = ({
   session,
   charge,

@@ -1,19 +1,22 @@
-/** How many instalment plans an address may begin in an hour (decision L3): each takes a slot for a day. In memory: each process counts by itself. */
+/**
+ * Limits how many instalment plans an address may start in an hour (decision L3): each takes a slot for a day. Each process counts in its
+ * own memory.
+ */
 import { Context, Effect, Layer } from "effect"
 import { type Problem, problem, tryAgainIn } from "../../base/problem.ts"
 import { HOUR_MS } from "../../base/time.ts"
 
-/** Addresses that are remembered: those that have begun nothing for an hour are forgotten first. */
+/** Most addresses to remember: those that started nothing for an hour are forgotten first. */
 const MAX_ADDRESSES = 50_000
 
-/** When each address has begun plans, within the last hour: the oldest first. */
-class Started {
+/** When each address started plans within the last hour, the oldest first. */
+class StartTimes {
   readonly #byAddress = new Map<string, Array<number>>()
 
   of(address: string, now: number): ReadonlyArray<number> {
     const all = this.#byAddress.get(address) ?? []
-    const gone = all.findIndex((at) => at > now - HOUR_MS)
-    all.splice(0, gone === -1 ? all.length : gone)
+    const firstRecent = all.findIndex((at) => at > now - HOUR_MS)
+    all.splice(0, firstRecent === -1 ? all.length : firstRecent)
     return all
   }
 
@@ -27,7 +30,7 @@ class Started {
   #makeRoom(now: number): void {
     for (const address of this.#byAddress.keys())
       if (this.of(address, now).length === 0) this.#byAddress.delete(address)
-    // All of them have begun some: the oldest begins again.
+    // All addresses have recent plans: forget the oldest.
     if (this.#byAddress.size >= MAX_ADDRESSES) this.#byAddress.delete(this.#byAddress.keys().next().value!)
   }
 }
@@ -37,25 +40,25 @@ type Ask = (address: string) => Effect.Effect<void, Problem>
 export class Creations extends Context.Service<
   Creations,
   {
-    /** Whether one more may be begun. */
+    /** Fails if no further plan may start. */
     readonly look: Ask
-    /** Counts one that is begun. */
+    /** Counts a started plan; fails like `look`. */
     readonly take: Ask
   }
->()("billing/instalment/Creations") {
+>()("billing/buying/instalment/Creations") {
   static readonly layer = (perHour: number): Layer.Layer<Creations> =>
     Layer.sync(Creations, () => {
-      const begun = new Started()
+      const startTimes = new StartTimes()
       const look: Ask = (address) =>
         Effect.suspend(() => {
           const now = performance.now()
-          const recent = begun.of(address, now)
+          const recent = startTimes.of(address, now)
           if (recent.length < perHour) return Effect.void
           const retryAfterS = Math.max(1, Math.ceil((recent.at(-perHour)! + HOUR_MS - now) / 1000))
-          const message = `At most ${perHour} instalment plans an hour can be begun from here: try again in ${retryAfterS} s.`
+          const message = `At most ${perHour} instalment plans an hour can be started from here: try again in ${retryAfterS} s.`
           return Effect.fail(tryAgainIn(retryAfterS, problem("rate_limited", message)))
         })
-      const note = (address: string) => Effect.sync(() => begun.add(address, performance.now()))
+      const note = (address: string) => Effect.sync(() => startTimes.add(address, performance.now()))
       return Creations.of({ look, take: (address) => Effect.andThen(look(address), note(address)) })
     })
 }

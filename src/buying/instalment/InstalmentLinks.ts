@@ -1,4 +1,4 @@
-/** The addresses of buyers' pages (decision L8): a secret apart from the plan's ID. */
+/** Builds the addresses of buyers' pages (decision L8). Their token is a secret, separate from the plan's ID. */
 import { Context, Effect, Layer } from "effect"
 import type { SqlError } from "effect/sql"
 import type { ConfigProblem } from "../../config/Config.ts"
@@ -16,14 +16,14 @@ export class InstalmentLinks extends Context.Service<
     readonly pageUrl: (plan: Ref) => string
     readonly paymentUrl: (plan: Ref) => string
   }
->()("billing/instalment/InstalmentLinks") {
+>()("billing/buying/instalment/InstalmentLinks") {
   static readonly layer: Layer.Layer<InstalmentLinks, SqlError.SqlError | ConfigProblem, Origin | SharedSecrets> =
     Layer.effect(
       InstalmentLinks,
       Effect.gen(function* () {
         const { url: origin } = yield* Origin
         const tokenOf = yield* linkTokens(SECRET)
-        // Codes are unique in an account and environment; tokens everywhere.
+        // Plan codes are unique in an account and environment, tokens everywhere.
         const token = ({ account_id, livemode, id }: Ref): string =>
           tokenOf(account_id, `${account_id} ${livemode} ${id}`)
         const pageUrl = (plan: Ref): string => `${origin}/save/${token(plan)}`

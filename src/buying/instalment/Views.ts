@@ -1,6 +1,6 @@
 /**
- * How often products' public addresses are asked for: counted in memory, and written every few seconds, so that whoever looks
- * writes nothing. What a process that dies has not written is lost: these counts are no books.
+ * Counts requests for products' public addresses in memory, and writes the counts every few seconds, so that a request writes nothing. A
+ * process that dies loses its unwritten counts: they are not accounting data.
  */
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -10,7 +10,7 @@ import { type Ref, refOf, staysHere } from "../../db/tenant.ts"
 import { every } from "../../process/workers.ts"
 
 const WRITE_EVERY_MS = 2 * SECOND_MS
-/** Products that are counted at once; those of further ones are not counted until the next are written. */
+/** Most products to count between two writes. Views of further products are not counted until then. */
 const MAX_COUNTED = 10_000
 
 const VIEWED = { ...REF_COLUMNS, views: "bigint" } as const
@@ -19,10 +19,10 @@ export class Views extends Context.Service<
   Views,
   {
     readonly count: (product: Ref) => void
-    /** What this process has counted and not written. */
+    /** The views that this process has counted and not written yet. */
     readonly waiting: (product: Ref) => number
   }
->()("billing/instalment/Views") {
+>()("billing/buying/instalment/Views") {
   static readonly layer = Layer.effect(
     Views,
     Effect.gen(function* () {
@@ -31,7 +31,7 @@ export class Views extends Context.Service<
       const write = Effect.gen(function* () {
         const rows = [...counted.values()]
         if (rows.length === 0) return
-        // What somebody else holds is written the next time, so that nobody waits for it with what is held here.
+        // Rows that another transaction has locked are written next time: waiting would keep our own row locks longer.
         const written = yield* sql<Ref & { views: number }>`
           UPDATE instalment_product p SET views = p.views + r.views FROM (
             SELECT d.account_id, d.livemode, d.id, r.views FROM ${rowsAsTable(rows, VIEWED)} r

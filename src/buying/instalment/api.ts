@@ -1,4 +1,4 @@
-/** The endpoints of instalment plans and their products, and what they take; shapes.ts has what they show. */
+/** The endpoints of instalment plans and their products, and their inputs; shapes.ts has their outputs. */
 import { Schema } from "effect"
 import { INSTALMENT_PLAN_STATUSES } from "../../../machines/instalment.ts"
 import { FREQUENCIES, INSTALMENT_MODES } from "../../../machines/instalment_schedule.ts"
@@ -64,7 +64,7 @@ const further = {
   isActive: optionalKey(flag),
 }
 
-/** What a product is where nothing else is said. */
+/** The default values of a product. */
 export const PRODUCT_DEFAULTS = { lateFee: 0, refundWindowDays: 7, isActive: true } as const
 
 const ProductCreate = Struct({
@@ -106,12 +106,12 @@ const Extend = Struct({
 })
 export type Extend = typeof Extend.Type
 
-/** What pages by number take: the first page is 1. */
+/** The highest page number of lists; the first page is 1. */
 const MAX_PAGE = 1_000_000
 const PlanQuery = Struct({
   status: optionalKey(oneOf(INSTALMENT_PLAN_STATUSES)),
   familyId: optionalKey(text(64)),
-  page: optionalKey(numberInQuery(MAX_PAGE, "the number of a page", ", 1 where it is left out")),
+  page: optionalKey(numberInQuery(MAX_PAGE, "the number of a page", ", 1 by default")),
   limit: pageFields.limit,
 })
 export type PlanQuery = typeof PlanQuery.Type
@@ -120,10 +120,10 @@ const PERIODS = ["7d", "30d", "90d", "12m"] as const
 export const DEFAULT_PERIOD = "30d"
 export type Period = (typeof PERIODS)[number]
 
-/** Of shops (decision L1). */
+/** For shops (decision L1). */
 const shop = { vertical: "ecommerce" } as const
-const own = { ...shop, access: "provider_savings" } as const
-const anybody = { ...shop, access: "public" } as const
+const merchantAccess = { ...shop, access: "provider_savings" } as const
+const publicAccess = { ...shop, access: "public" } as const
 
 const EXAMPLE_CREATE: ProductCreate = {
   name: "Inverter",
@@ -139,9 +139,8 @@ export const instalmentApi = {
     method: "POST",
     path: "/provider-savings/products",
     summary: "Offer a product in instalments",
-    notes:
-      "In fixed mode allowedFrequencies is needed and not empty; in flexible mode there are none. Amounts are whole naira.",
-    ...own,
+    notes: "Fixed mode needs at least one of allowedFrequencies; flexible mode takes none. Amounts are whole naira.",
+    ...merchantAccess,
     body: ProductCreate,
     example: EXAMPLE_CREATE,
     status: 201,
@@ -151,16 +150,16 @@ export const instalmentApi = {
   listProducts: declare({
     method: "GET",
     path: "/provider-savings/products",
-    summary: "List products with how they sell",
-    ...own,
+    summary: "List products with their sales",
+    ...merchantAccess,
     status: 200,
     success: ProductList,
   }),
   updateProduct: declare({
     method: "PATCH",
     path: "/provider-savings/products/:id",
-    summary: "Change a product; plans that have begun keep their terms",
-    ...own,
+    summary: "Change a product; plans that have started keep their terms",
+    ...merchantAccess,
     body: ProductPatch,
     example: { price: 320_000 },
     status: 200,
@@ -171,7 +170,7 @@ export const instalmentApi = {
     method: "GET",
     path: "/provider-savings",
     summary: "List instalment plans, the newest first",
-    ...own,
+    ...merchantAccess,
     query: PlanQuery,
     status: 200,
     success: PlanList,
@@ -179,8 +178,8 @@ export const instalmentApi = {
   summary: declare({
     method: "GET",
     path: "/provider-savings/summary",
-    summary: "How instalment plans do",
-    ...own,
+    summary: "Get the totals of instalment plans",
+    ...merchantAccess,
     query: Struct({ period: byDefault(oneOf(PERIODS), DEFAULT_PERIOD) }),
     status: 200,
     success: Summary,
@@ -189,7 +188,7 @@ export const instalmentApi = {
     method: "GET",
     path: "/provider-savings/:id",
     summary: "Get an instalment plan",
-    ...own,
+    ...merchantAccess,
     status: 200,
     success: Plan,
     codes: ["resource_missing"],
@@ -199,7 +198,7 @@ export const instalmentApi = {
     path: "/provider-savings/:id/extend",
     summary: "Give a buyer more time: by days, or to a deadline",
     notes: "Takes days or deadline, one of the two; a deadline is later than the one before.",
-    ...own,
+    ...merchantAccess,
     body: Extend,
     example: { days: 14 },
     status: 200,
@@ -209,8 +208,8 @@ export const instalmentApi = {
   ship: declare({
     method: "POST",
     path: "/provider-savings/:id/ship",
-    summary: "Say that the goods of a completed plan are on their way",
-    ...own,
+    summary: "Mark a completed plan as shipped",
+    ...merchantAccess,
     status: 200,
     success: Plan,
     codes: ["resource_missing", "savings_plan_state_invalid", "test_clock_advancing"],
@@ -218,8 +217,8 @@ export const instalmentApi = {
   deliver: declare({
     method: "POST",
     path: "/provider-savings/:id/deliver",
-    summary: "Say that the goods have arrived",
-    ...own,
+    summary: "Mark a shipped plan as delivered",
+    ...merchantAccess,
     status: 200,
     success: Plan,
     codes: ["resource_missing", "savings_plan_state_invalid", "test_clock_advancing"],
@@ -227,8 +226,8 @@ export const instalmentApi = {
   getOffer: declare({
     method: "GET",
     path: "/public/save-to-buy/products/:productId",
-    summary: "What buyers are offered",
-    ...anybody,
+    summary: "Get a product as buyers see it",
+    ...publicAccess,
     status: 200,
     success: Offer,
     codes: ["resource_missing"],
@@ -238,8 +237,8 @@ export const instalmentApi = {
     path: "/public/save-to-buy/products/:productId/plans",
     summary: "Begin an instalment plan, as its buyer",
     notes:
-      "The buyer has an email or a phone. frequency is one of the product's, and may be left out where it has one or none. testClock is for the sandbox.",
-    ...anybody,
+      "The buyer has an email or a phone. frequency is one of the product's, and may be left out if the product has one or none. testClock is for the sandbox.",
+    ...publicAccess,
     body: PlanCreate,
     example: { buyer: { name: "Ada Obi", email: "ada@example.com" }, frequency: "monthly" },
     status: 201,
@@ -258,7 +257,7 @@ export const instalmentApi = {
     method: "GET",
     path: "/public/save-to-buy/p/:token",
     summary: "Get an instalment plan by its buyer's token",
-    ...anybody,
+    ...publicAccess,
     status: 200,
     success: Plan,
     codes: ["resource_missing"],
@@ -267,7 +266,7 @@ export const instalmentApi = {
     method: "POST",
     path: "/public/save-to-buy/p/:token/cancel",
     summary: "Cancel an instalment plan, as its buyer",
-    ...anybody,
+    ...publicAccess,
     status: 200,
     success: Cancelled,
     codes: ["resource_missing", "savings_plan_state_invalid", "test_clock_advancing"],

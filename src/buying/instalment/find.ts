@@ -1,4 +1,4 @@
-/** Whose the objects are that public paths and buyers' links lead to. */
+/** Finds the tenant of a public path or of a buyer's link. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { isId } from "../../base/ids.ts"
@@ -9,19 +9,19 @@ import { instalmentPlans } from "./plan.ts"
 
 const NO_PLAN = problem(
   "resource_missing",
-  "There is no instalment plan at this address: check that the link is whole, or ask the merchant for it.",
+  "There is no instalment plan at this address: check that the link is complete, or ask the merchant for it.",
 )
 
-/** The plan that a buyer's token leads to. */
+/** Finds the plan of a buyer's token. */
 export const findPlan = (token: string) => findByToken(instalmentPlans, "token_hash", token, NO_PLAN)
 
-/** Whose plan a token of this environment leads to. */
+/** Returns the tenant of a token's plan in this environment. */
 export const whoseToken = ({ token = "" }: Readonly<Record<string, string>>, livemode: boolean) =>
   Effect.flatMap(findPlan(token), (row) =>
     row.livemode === livemode ? Effect.succeed(tenantOf(row)) : Effect.fail(NO_PLAN),
   )
 
-/** Whose product of this environment it is. */
+/** Returns the tenant of a product in this environment. */
 export const whoseProduct = Effect.fnUntraced(function* (
   { productId: id = "" }: Readonly<Record<string, string>>,
   livemode: boolean,

@@ -85,7 +85,7 @@ export const instalmentEndpoints = [
     kind: "write",
     check: checkBuyer,
     before: (request) => Effect.flatMap(Creations, ({ look }) => look(request.caller.name)),
-    // What is refused for another reason counts for nothing.
+    // Requests that are refused for another reason do not count.
     run: each((request) =>
       Effect.tap(createPlan(request, request.params.productId!, request.body), () =>
         Effect.flatMap(Creations, ({ take }) => take(request.caller.name)),

@@ -1,4 +1,4 @@
-/** Lists of instalment plans, by the number of a page, the newest first. */
+/** Lists instalment plans by page number, the newest first. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { invalid } from "../../base/problem.ts"
@@ -7,10 +7,10 @@ import type { PlanQuery } from "./api.ts"
 import { instalmentPlans, renderInstalmentPlan } from "./plan.ts"
 
 const LIMIT = 20
-/** Instalments on a page, 1.6 MB of JSON: as many as twenty plans have at most, of two years day by day. */
+/** Most instalments on a page (1.6 MB of JSON): the number in twenty daily plans of two years. */
 const MAX_INSTALMENTS = 15_000
 
-/** How many plans of a page, each with so many instalments, can be shown. */
+/** Returns how many plans fit on a page. `sizes`: the number of instalments of each. */
 const fitting = (sizes: ReadonlyArray<number>): number => {
   let sum = 0
   const over = sizes.findIndex((size) => {
@@ -25,21 +25,21 @@ export const listPlans = Effect.fn("instalment.list")(function* (
   { status, familyId, page = "1", limit = String(LIMIT) }: PlanQuery,
 ) {
   const sql = yield* SqlClient.SqlClient
-  // What groups products filters their plans, those too that began before it did.
+  // The family is the product's present one, also for plans that started before it was set.
   const family = sql`product_id IN (SELECT id FROM instalment_product WHERE ${ofTenant(sql, tenant)} AND family_id = ${familyId ?? ""})`
-  const which = sql.and([
+  const conditions = sql.and([
     ofTenant(sql, tenant),
-    // The index of the newest first has this condition.
+    // The index for newest first has this condition.
     sql`created_no > 0`,
     ...(status === undefined ? [] : [sql`status = ${status}`]),
     ...(familyId === undefined ? [] : [family]),
   ])
   const size = Number(limit)
-  const [count] = yield* sql<{ total: number }>`SELECT count(*) AS total FROM instalment_plan WHERE ${which}`
-  // The pages before this one are passed over in an index, without their rows.
+  const [count] = yield* sql<{ total: number }>`SELECT count(*) AS total FROM instalment_plan WHERE ${conditions}`
+  // Earlier pages are skipped in an index, without reading their rows.
   const found = yield* sql<{ id: string; instalments: number }>`
     SELECT p.id, p.instalments FROM (
-      SELECT id, created_no FROM instalment_plan WHERE ${which} ORDER BY created_no DESC LIMIT ${size} OFFSET ${(Number(page) - 1) * size}
+      SELECT id, created_no FROM instalment_plan WHERE ${conditions} ORDER BY created_no DESC LIMIT ${size} OFFSET ${(Number(page) - 1) * size}
     ) f CROSS JOIN LATERAL (
       SELECT id, jsonb_array_length(instalments) AS instalments FROM instalment_plan WHERE ${ofTenant(sql, tenant)} AND id = f.id OFFSET 0
     ) p ORDER BY f.created_no DESC`

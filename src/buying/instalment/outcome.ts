@@ -1,4 +1,4 @@
-/** What an instalment plan's transition leaves behind: its row, the books, the events, the reminders. Pure. */
+/** Builds the outcome of an instalment plan's transition: its row, ledger entries, events and reminders. Pure. */
 import { allParamsOf, hasEffect } from "../../../machines/decide.ts"
 import { dueKobo, nextOf } from "../../../machines/instalment_schedule.ts"
 import { MAX_LATE_MS, type QuietHours, turnOf } from "../../../machines/reminders.ts"
@@ -21,34 +21,34 @@ import {
   renderInstalmentPlan,
 } from "./plan.ts"
 
-/** What is noted on a plan beside what its machine knows. */
+/** The columns of a plan that its machine does not set. */
 export type Notes = Partial<Pick<InstalmentPlanRow, "charge_id" | "charge_settled_at">>
 
 export interface Facts {
-  /** Now, in the plans' own clock. */
+  /** The time of a plan's clock. */
   readonly nowOf: NowOf
   readonly vatBps: number
-  /** The charges whose answers moved them, with the events about those, by plan ID. */
+  /** The settled charges that moved plans, with their events, by plan ID. */
   readonly settled: ReadonlyMap<string, Settled>
   /** By plan ID. */
   readonly notes: ReadonlyMap<string, Notes>
-  /** Of those that are reminded. */
+  /** Of the customers to remind. */
   readonly addressees: Addressees
   readonly quietOf: (tenant: Tenant) => QuietHours | null
   /** The token of a nudge's payment link. */
   readonly token: (nudge: Ref) => string
 }
 
-/** A charge that was answered. */
+/** A charge with its result, and the event about it. */
 export interface Settled {
   readonly charge: ChargeRow
   readonly event: NewEvent
 }
 
-/** Whether a transition reminds its buyer. */
+/** Whether a transition reminds the buyer. */
 export const reminds = ({ decision }: Pick<InstalmentTransition, "decision">): boolean => hasEffect(decision, "remind")
 
-/** What a transition does in the books; deposits come to an end as they were before it. */
+/** Returns the ledger entries of a transition. A deposit ends with its amount before the transition. */
 const entries = (
   { row: before, event, decision }: InstalmentTransition,
   charge: ChargeRow | undefined,
@@ -69,17 +69,17 @@ const entries = (
     const { id, amount_kobo, rail } = charge!
     return entriesOf(posting, id, about, { amountKobo: amount_kobo, rail, planId, customerId })
   }
-  const made = {
+  const builders = {
     deposit_paid: () => ofPayment("deposit_paid"),
     refund_due: () => ofPayment("refund_due"),
     goods_delivered: () =>
       entriesOf("goods_delivered", planId, about, { amountKobo, planId, vatKobo: vatIn(amountKobo, vatBps) }),
     deposit_cancelled: () => entriesOf("deposit_cancelled", planId, about, { amountKobo, planId, customerId, feeKobo }),
   }
-  return allParamsOf(decision, "post").flatMap(({ posting }) => made[posting]())
+  return allParamsOf(decision, "post").flatMap(({ posting }) => builders[posting]())
 }
 
-/** What the buyer of a plan is reminded of: what was missed, else the next instalment. */
+/** Returns what to remind the buyer of: the missed amount, else the next instalment. */
 const reminderOf = (row: InstalmentPlanRow): NudgeRequest["about"] => {
   const savings = instalmentPlans.contextOf(row)
   const next = nextOf(savings)
@@ -93,7 +93,7 @@ const reminderOf = (row: InstalmentPlanRow): NudgeRequest["about"] => {
   }
 }
 
-/** The nudges that a transition asks for; none while a payment is under way, whose outcome takes a reminder's place (decision H4). */
+/** Returns the nudges of a transition. A payment in progress needs no reminder: its outcome replaces it (decision H4). */
 const nudges = (
   { event, decision }: InstalmentTransition,
   row: InstalmentPlanRow,
@@ -120,7 +120,7 @@ const nudges = (
     return newNudge(request, facts.addressees, facts.token)?.outcome ?? []
   })
 
-/** The events of a transition, about the plan as it is after it. */
+/** Returns the events of a transition, with the plan after it. */
 export const eventsOf = (
   { row: before, decision }: InstalmentTransition,
   row: InstalmentPlanRow,
@@ -142,7 +142,7 @@ export const eventsOf = (
   }))
 }
 
-/** The plan as a transition leaves it, and what that leaves behind. */
+/** Returns the plan after a transition, and the outcome. */
 export const outcomeOf = (
   transition: InstalmentTransition,
   facts: Facts,

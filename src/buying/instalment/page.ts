@@ -1,4 +1,4 @@
-/** The buyer's page of an instalment plan (decision L8): how far it has come, what is next, and how to end it. */
+/** The buyer's page of an instalment plan (decision L8): its progress, the next payment, and how to cancel. */
 import { Effect } from "effect"
 import { isSaving, PENDING_MS } from "../../../machines/instalment.ts"
 import { dueKobo, type Instalment, missedKobo, nextOf } from "../../../machines/instalment_schedule.ts"
@@ -17,17 +17,17 @@ import { depositedKobo, type InstalmentPlanRow, instalmentPlans, refundKobo, ren
 import { cancelPlan } from "./plans.ts"
 import { type ReadPlan, readPlan } from "./read.ts"
 
-/** By when a plan that waits for it must have its first payment; null: it waits for none, or that is under way (decision L5). */
+/** Returns the deadline of the first payment; null: none is awaited, or it is in progress (decision L5). */
 export const beginBy = ({ status, created_at, paying_charge_id }: InstalmentPlanRow, now: number): number | null =>
   status === "pending" && paying_charge_id === null && now < created_at + PENDING_MS ? created_at + PENDING_MS : null
 
-/** Why a plan is cancelled, where nobody asked for it. */
+/** Explains a cancellation that was not requested. */
 const reasonOf = (plan: InstalmentPlanRow): string =>
   depositedKobo(plan) === 0 && plan.cancelled_at === plan.created_at + PENDING_MS
     ? ", as no first payment had been made within a day"
     : ""
 
-/** A plan that is cancelled, in one document. */
+/** Renders the page of a cancelled plan. */
 export const cancelledDocument = (read: ReadPlan): string => {
   const { plan, setting, charge } = read
   const { business, simulated } = setting
@@ -56,7 +56,7 @@ const NEXT: Readonly<Record<"completed" | "shipped" | "delivered", (business: st
   delivered: () => "It was delivered.",
 }
 
-/** A plan that is paid up, in one document. */
+/** Renders the page of a fully paid plan. */
 export const completedDocument = ({ plan, setting: { business, simulated } }: ReadPlan): string => {
   const { status, refund_window_ends_at: until } = plan
   return messagePage({
@@ -111,7 +111,7 @@ const viewOf = (read: ReadPlan, justPaid: boolean): InstalmentView => {
   }
 }
 
-/** The plan as it stands. */
+/** Renders the present page of a plan. */
 const planDocument = (read: ReadPlan, justPaid: boolean): { readonly status: number; readonly document: string } => {
   const { plan } = read
   if (plan.status === "cancelled") return { status: 410, document: cancelledDocument(read) }
@@ -129,7 +129,7 @@ const cancelDocument = (read: ReadPlan, hasChanged = false): string => {
     refundKobo: refundKobo(plan),
     isPaying: plan.paying_charge_id !== null,
     hasChanged,
-    // What it is confirmed by: another amount is another question.
+    // The refund that the buyer confirms: if it changes, the page asks again.
     action: `${path}/cancel?back=${refundKobo(plan)}`,
     backPath: path,
   })
@@ -161,17 +161,17 @@ export const instalmentPageRoutes = [
       }),
       POST: Effect.fnUntraced(function* (request) {
         const token = request.parts[0]!
-        // Refused where another site's page sends it.
+        // Refuses a form from another site.
         yield* readFields(request)
         const { plan, path } = yield* readPlan(token)
         const { writing } = yield* TenantDatabase
         const cancelling = writing(tenantOf(plan), cancelPlan(token, request.search.get("back")))
-        // Who sends it twice sees that it is cancelled.
+        // A repeated request shows the cancelled plan.
         if (plan.status === "cancelled") return seeOther(path)
         return yield* Effect.catchIf(
           Effect.as(cancelling, seeOther(path)),
           (error) => error instanceof Problem && error.code === "amount_changed",
-          () => Effect.map(readPlan(token), (now) => page(422, cancelDocument(now, true))),
+          () => Effect.map(readPlan(token), (latest) => page(422, cancelDocument(latest, true))),
         )
       }),
     },

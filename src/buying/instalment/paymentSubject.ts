@@ -1,4 +1,4 @@
-/** Instalment plans as the owners of the charges that pay for them. */
+/** The payment subject of instalment plans: it settles the charges that pay for them. */
 import { Effect } from "effect"
 import { isSaving } from "../../../machines/instalment.ts"
 import { problem } from "../../base/problem.ts"
@@ -11,7 +11,7 @@ import type { Notes, Settled } from "./outcome.ts"
 import { type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
 import { type InstalmentCommand, type MoveServices, transitionAll } from "./transition.ts"
 
-/** What an answer means to the plan, if anything. */
+/** Returns the plan's event for a rail's answer; undefined: the answer decided nothing. */
 const eventOf = ({ before, after, at }: Answered): InstalmentCommand["event"] | undefined => {
   if (before.status !== "pending" || after.status === "pending") return undefined
   return after.status === "succeeded"
@@ -19,7 +19,7 @@ const eventOf = ({ before, after, at }: Answered): InstalmentCommand["event"] | 
     : { type: "payment.failed", at, chargeId: after.id }
 }
 
-/** Moves locked plans by what rails said of their payments. What comes after the end of a plan is owed back (decision E15). */
+/** Moves locked plans by the rails' answers. A payment that arrives after the end of a plan is owed back (decision E15). */
 const settle = Effect.fnUntraced(function* (
   locked: ReadonlyArray<InstalmentPlanRow>,
   answered: ReadonlyArray<Answered>,
@@ -41,8 +41,8 @@ const settle = Effect.fnUntraced(function* (
     charges.set(charge.id, { row: charge })
     if (isPaid) notes.set(row.id, { charge_settled_at: currentTime() })
   }
-  const moved = yield* transitionAll(commands, { nowOf, settled, notes })
-  return { charges, outcomes: moved.map(({ outcome }) => outcome), attempts: [] } satisfies Settlement
+  const transitioned = yield* transitionAll(commands, { nowOf, settled, notes })
+  return { charges, outcomes: transitioned.map(({ outcome }) => outcome), attempts: [] } satisfies Settlement
 })
 
 export const instalmentOwner = Effect.map(

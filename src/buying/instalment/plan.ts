@@ -50,7 +50,7 @@ export const instalmentPlans = actorTable<InstalmentContext>()(
     missed_kobo: mutable(column.bigint, (_: string, context: InstalmentContext) => missedKobo(context)),
     payments: mutable(column.integer, "payments"),
     paying_charge_id: mutable(column.nullable(column.text), "paying"),
-    /** The newest payment that was tried. */
+    /** The newest payment attempt. */
     charge_id: mutable(column.nullable(column.text)),
     /** When the newest payment succeeded, by the wall clock. */
     charge_settled_at: mutable(column.nullable(column.instant)),
@@ -70,18 +70,18 @@ export const instalmentLifecycle: Lifecycle<typeof instalmentMachine, Instalment
   kind: "instalment_plan",
   machine: instalmentMachine,
   machineVersion: 1,
-  // What is missed comes before the reminder of it.
+  // A missed instalment comes before its reminder.
   ranks: { expiry: 6, missed: 6, reminder: 7 },
   table: instalmentPlans,
 }
 
-/** Kobo as the API of instalment plans has them: whole naira. */
+/** Converts kobo to whole naira, the unit of this API. */
 export const naira = (kobo: number): number => kobo / KOBO_OF_NAIRA
 
-/** What all payments came to, late fees included. */
+/** Returns the sum of all payments, late fees included. */
 export const depositedKobo = ({ paid_kobo, fees_paid_kobo }: InstalmentPlanRow): number => paid_kobo + fees_paid_kobo
 
-/** What goes back to the buyer who cancels (decision L6). */
+/** Returns what a buyer who cancels gets back (decision L6). */
 export const refundKobo = (row: InstalmentPlanRow): number => Math.max(0, depositedKobo(row) - row.pending_fee_kobo)
 
 export const renderInstalmentPlan = (row: InstalmentPlanRow): typeof SavingsPlan.Type => {

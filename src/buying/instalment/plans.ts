@@ -1,4 +1,4 @@
-/** Instalment plans: beginning one, and the verbs of merchant and buyer (decisions L3 to L7). */
+/** Instalment plans: creating one, and the actions of merchant and buyer (decisions L3 to L7). */
 import { Effect } from "effect"
 import { instalmentMachine, isSaving } from "../../../machines/instalment.ts"
 import { dueKobo, MIN_PAYMENT_KOBO } from "../../../machines/instalment_schedule.ts"
@@ -25,18 +25,18 @@ import { type InstalmentPlanRow, instalmentLifecycle, instalmentPlans, naira, re
 import { type ProductRow, products, slotsOf } from "./product.ts"
 import { type InstalmentCommand, transitionAll } from "./transition.ts"
 
-const phoneOf = ({ phone: given }: PlanCreate["buyer"]) => {
-  const phone = given == null ? null : parsePhone(given)
+const phoneOf = ({ phone: typed }: PlanCreate["buyer"]) => {
+  const phone = typed == null ? null : parsePhone(typed)
   return phone === undefined
     ? Effect.fail(invalid("buyer.phone", "buyer.phone must be a phone number such as 0803 123 4567 or +2348031234567."))
     : Effect.succeed(phone)
 }
 
-/** Refuses what is no phone number, in any of the ways in which buyers write theirs. */
+/** Refuses an invalid phone number. Accepts all the ways in which buyers write one. */
 export const checkBuyer = (name: string, { buyer }: PlanCreate) =>
   name === "buyer" ? Effect.asVoid(phoneOf(buyer)) : undefined
 
-/** The buyer's own details, one way to reach them at least. */
+/** Returns the buyer's details, with an e-mail address or a phone number at least. */
 const buyerOf = Effect.fnUntraced(function* ({ buyer }: PlanCreate) {
   const phone = yield* phoneOf(buyer)
   const email = buyer.email ?? null
@@ -58,7 +58,7 @@ const frequencyOf = ({ mode, allowed_frequencies: allowed }: ProductRow, { frequ
     : Effect.fail(invalid("frequency", `frequency must be one of ${allowed.join(", ")}, as the product allows.`))
 }
 
-/** The product, locked until the plan has its slot; its own constraint holds whoever is not. */
+/** Locks the product until the plan has its slot. A database constraint also guards the number of slots. */
 const lockOffered = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   const product = yield* products.lockOne(tenant, id, "NO KEY UPDATE")
   if (!product.is_active) return yield* problem("product_inactive", `${product.name} is not offered now.`)
@@ -67,7 +67,7 @@ const lockOffered = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   return product
 })
 
-/** A code that no plan of the tenant has: of so many, one that is drawn twice is drawn again. */
+/** Returns a code that no plan of the tenant has. A collision is rare, and draws again. */
 const freshCode = Effect.fnUntraced(function* (tenant: Tenant) {
   for (;;) {
     const code = newPlanCode()
@@ -75,7 +75,7 @@ const freshCode = Effect.fnUntraced(function* (tenant: Tenant) {
   }
 })
 
-/** Begins a plan, with its buyer as a customer. Returns what the buyer needs to go on. */
+/** Creates a plan, with its buyer as a customer. Returns what the buyer needs to continue. */
 export const createPlan = Effect.fn("instalment.create")(function* (
   tenant: Tenant,
   productId: string,
@@ -96,8 +96,8 @@ export const createPlan = Effect.fn("instalment.create")(function* (
     lateFeeKobo: product.late_fee_kobo,
     refundWindowDays: product.refund_window_days,
   }
-  const birth = start(instalmentMachine, { type: "create", at: now, ...terms })
-  const { context } = birth.decision.snapshot
+  const first = start(instalmentMachine, { type: "create", at: now, ...terms })
+  const { context } = first.decision.snapshot
   const [{ amountKobo: firstKobo } = { amountKobo: 0 }] = context.instalments
   if (firstKobo < MIN_PAYMENT_KOBO)
     return yield* problem(
@@ -130,10 +130,10 @@ export const createPlan = Effect.fn("instalment.create")(function* (
     charge_id: null,
     charge_settled_at: null,
     created_at: now,
-    version: birth.version,
-    ...instalmentPlans.snapshotColumns(birth.to, context),
+    version: first.version,
+    ...instalmentPlans.snapshotColumns(first.to, context),
   }
-  yield* commit([created(instalmentLifecycle, birth, row, { events: eventsOf({ ...birth, row }, row, now) })])
+  yield* commit([created(instalmentLifecycle, first, row, { events: eventsOf({ ...first, row }, row, now) })])
   return {
     publicId: id,
     accessToken: links.token(ref),
@@ -145,27 +145,27 @@ export const createPlan = Effect.fn("instalment.create")(function* (
 
 const invalidState = (message: string) => problem("savings_plan_state_invalid", message)
 
-/** Moves one plan, which is locked, by what somebody asks for; returns it as it is then. */
+/** Moves one locked plan by an event; returns it afterwards. */
 const transitionOne = Effect.fnUntraced(function* (row: InstalmentPlanRow, event: InstalmentCommand["event"]) {
-  const [moved] = yield* transitionAll([{ row, event }], { nowOf: sameForAll(event.at) })
-  yield* commit(moved === undefined ? [] : [moved.outcome])
-  return moved?.row ?? row
+  const [result] = yield* transitionAll([{ row, event }], { nowOf: sameForAll(event.at) })
+  yield* commit(result === undefined ? [] : [result.outcome])
+  return result?.row ?? row
 })
 
-/** The plan, locked, with its own now. */
+/** Locks the plan, and returns it with the time of its clock. */
 const lockPlan = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   const found = yield* instalmentPlans.get(tenant, id)
   const now = yield* standingTime(tenant, found.test_clock_id)
   return { row: yield* instalmentPlans.lockOne(tenant, id), now }
 })
 
-/** Refuses two ways to say by how much a plan is extended. */
+/** Refuses both ways to extend a plan in one request. */
 export const checkExtension = (name: string, { days }: Extend) =>
   name === "deadline" && days !== undefined
     ? Effect.fail(invalid("deadline", "days and deadline exclude each other: send one of them."))
     : undefined
 
-/** One of both says by how much. */
+/** One of the two ways is required. */
 export const missingOfExtension = ({ days, deadline }: Extend) =>
   days === undefined && deadline === undefined
     ? problem("parameter_missing", "days or deadline is needed.", "days")
@@ -185,19 +185,19 @@ export const extendPlan = Effect.fn("instalment.extend")(function* (tenant: Tena
 export const shipPlan = Effect.fn("instalment.ship")(function* (tenant: Tenant, id: string) {
   const { row, now } = yield* lockPlan(tenant, id)
   if (row.status !== "completed")
-    return yield* invalidState(`The plan is ${row.status}: only what is completed can be shipped.`)
+    return yield* invalidState(`The plan is ${row.status}: only completed plans can be shipped.`)
   return yield* transitionOne(row, { type: "ship", at: now })
 })
 
 export const deliverPlan = Effect.fn("instalment.deliver")(function* (tenant: Tenant, id: string) {
   const { row, now } = yield* lockPlan(tenant, id)
   if (row.status !== "shipped")
-    return yield* invalidState(`The plan is ${row.status}: only what is shipped can be delivered.`)
+    return yield* invalidState(`The plan is ${row.status}: only shipped plans can be delivered.`)
   return yield* transitionOne(row, { type: "deliver", at: now })
 })
 
 /**
- * Cancels a plan for its buyer, `seen`: where no other amount goes back than the one (kobo) that was shown. A payment that is under way and
+ * Cancels a plan for its buyer. `seen`: the refund (kobo) that the buyer saw; fails if it is another by now. A payment in progress that
  * arrives later is owed back (decision E15).
  */
 export const cancelPlan = Effect.fn("instalment.cancel")(function* (token: string, seen: string | null = null) {
@@ -210,7 +210,7 @@ export const cancelPlan = Effect.fn("instalment.cancel")(function* (token: strin
         : `The plan is ${row.status}: everything is paid, and it cannot be cancelled any more.`,
     )
   if (seen !== null && seen !== String(refundKobo(row)))
-    return yield* problem("amount_changed", `What goes back has changed: it is ${formatKobo(refundKobo(row))} now.`)
+    return yield* problem("amount_changed", `The refund has changed: it is ${formatKobo(refundKobo(row))} now.`)
   const plan = yield* transitionOne(row, { type: "cancel", at: now })
   return { plan, product: yield* products.get(found, row.product_id) }
 })

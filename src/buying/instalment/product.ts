@@ -1,4 +1,4 @@
-/** What merchants sell in instalments: its table. */
+/** The table of products that merchants sell in instalments. */
 import { FREQUENCIES, INSTALMENT_MODES } from "../../../machines/instalment_schedule.ts"
 import * as column from "../../db/columns.ts"
 import { columnsOf, type RowOf, table } from "../../db/table.ts"
@@ -32,7 +32,7 @@ export const products = table(
 
 export type ProductRow = RowOf<typeof products>
 
-/** How many plans a product may have, and has. */
+/** Returns how many plans a product may have in all, has, and can still take. */
 export const slotsOf = ({ slots_total: total, slots_used: used }: Pick<ProductRow, "slots_total" | "slots_used">) => ({
   total,
   used,

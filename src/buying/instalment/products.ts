@@ -1,4 +1,4 @@
-/** Products: the verbs of the API (decision L2), and how they sell. */
+/** Products: the actions of the API (decision L2), and their sales. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { KOBO_OF_NAIRA } from "../../../machines/instalment_schedule.ts"
@@ -15,21 +15,21 @@ import { type ProductRow, products, slotsOf } from "./product.ts"
 import type { Offer, Product } from "./shapes.ts"
 import type { Views } from "./Views.ts"
 
-/** Of one account and environment: a list of them is answered whole. */
+/** Most products of one account and environment: a list returns all of them. */
 const MAX_PRODUCTS = 500
 
-/** A fixed plan is paid at a frequency; a flexible one has none. */
+/** A fixed plan has payment frequencies; a flexible one has none. */
 const checkFrequencies = ({ mode, allowed_frequencies }: Pick<ProductRow, "mode" | "allowed_frequencies">) => {
   if (mode === "fixed" && allowed_frequencies.length === 0)
     return Effect.fail(
-      problem("parameter_missing", "allowedFrequencies is needed where mode is fixed.", "allowedFrequencies"),
+      problem("parameter_missing", "allowedFrequencies is needed if mode is fixed.", "allowedFrequencies"),
     )
   return mode === "flexible" && allowed_frequencies.length > 0
     ? Effect.fail(invalid("allowedFrequencies", "allowedFrequencies goes with mode fixed only."))
     : Effect.void
 }
 
-/** Refuses frequencies that do not go with the mode of a new product. */
+/** Refuses frequencies that do not fit the mode of a new product. */
 export const checkCreate = (name: string, { mode, allowedFrequencies = [] }: ProductCreate) =>
   name === "allowedFrequencies" ? checkFrequencies({ mode, allowed_frequencies: allowedFrequencies }) : undefined
 
@@ -77,7 +77,7 @@ export const createProduct = Effect.fn("instalment.createProduct")(function* (te
     ...changes(input),
   }
   yield* checkFrequencies(row)
-  // One after the other, so that the limit holds for those that come at once too.
+  // Creations run one after another, so that the limit also holds for simultaneous requests.
   yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.products}, hashtext(${`${tenant.account_id} ${tenant.livemode}`}))`
   const others = yield* sql`SELECT 1 FROM instalment_product WHERE ${ofTenant(sql, tenant)} LIMIT ${MAX_PRODUCTS}`
   if (others.length === MAX_PRODUCTS)
@@ -89,7 +89,7 @@ export const createProduct = Effect.fn("instalment.createProduct")(function* (te
   return row
 })
 
-/** Changes a product; a mode that has no frequencies drops them. */
+/** Changes a product. Flexible mode removes its frequencies. */
 export const updateProduct = Effect.fn("instalment.updateProduct")(function* (
   tenant: Tenant,
   id: string,
@@ -118,7 +118,7 @@ interface Sold {
   readonly missed_kobo: number
 }
 
-/** How the plans of each product stand; of one product, or of all. From an index, without the plans' rows. */
+/** Reads the number and the amounts of the plans of these products, from an index without the plans' rows. */
 export const readSold = Effect.fnUntraced(function* (tenant: Tenant, productIds: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Sold>`
@@ -135,7 +135,7 @@ export const readSold = Effect.fnUntraced(function* (tenant: Tenant, productIds:
 
 type SoldById = Effect.Success<ReturnType<typeof readSold>>
 
-/** Of a product as it is now: the database counts its slots. */
+/** Reads all products, the newest first, with their sales. */
 export const readProducts = Effect.fnUntraced(function* (tenant: Tenant) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<ProductRow>`
@@ -171,16 +171,16 @@ export const renderProduct = (
   sold: SoldById,
   views: (typeof Views)["Service"],
 ): typeof Product.Type => {
-  const its = sold.get(row.id)
+  const counts = sold.get(row.id)
   return {
     ...renderOffer(row),
     createdAt: formatInstant(row.created_at),
     familyId: row.family_id,
     views: row.views + views.waiting(row),
-    saving: its?.active ?? 0,
-    overdue: its?.overdue ?? 0,
-    readyToDeliver: its?.completed ?? 0,
-    delivered: its?.delivered ?? 0,
-    collected: naira(its?.collected_kobo ?? 0),
+    saving: counts?.active ?? 0,
+    overdue: counts?.overdue ?? 0,
+    readyToDeliver: counts?.completed ?? 0,
+    delivered: counts?.delivered ?? 0,
+    collected: naira(counts?.collected_kobo ?? 0),
   }
 }

@@ -1,4 +1,4 @@
-/** What is behind a buyer's link, read from the database. */
+/** Reads the data behind a buyer's link. */
 import { Effect } from "effect"
 import { charges } from "../../billing/charge/charge.ts"
 import { customers } from "../../billing/customer/customer.ts"
@@ -9,7 +9,7 @@ import { savedMethods } from "../payment_page/saved.ts"
 import { findPlan } from "./find.ts"
 import { instalmentPlans } from "./plan.ts"
 
-/** Everything that the pages of a plan are made from: whatever its merchant sells by now, buyers can pay and leave. */
+/** Reads everything that the pages of a plan show. Buyers can pay and cancel no matter which business type the merchant has now. */
 export const readPlan = Effect.fnUntraced(function* (token: string) {
   const { reading } = yield* TenantDatabase
   const { account_id, livemode, id } = yield* findPlan(token)
@@ -27,7 +27,7 @@ export const readPlan = Effect.fnUntraced(function* (token: string) {
         path: `/save/${encodeURIComponent(token)}`,
         setting,
         saved: yield* savedMethods(customer, setting.now),
-        /** The payment that is under way, else the newest that was tried. */
+        /** The payment in progress, else the newest attempt. */
         charge: plan.charge_id === null ? undefined : yield* charges.get(tenant, plan.charge_id),
       }
     }),

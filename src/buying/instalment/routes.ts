@@ -16,11 +16,11 @@ import { depositedKobo, instalmentPlans, naira, renderInstalmentPlan } from "./p
 import { type ReadPlan, readPlan } from "./read.ts"
 import { cameTooLate, closedBecause, type Paid, submitInstalment } from "./submit.ts"
 
-/** The payment that is under way: of a plan that is cancelled too, which it comes too late for. */
+/** Returns the payment in progress, even of a cancelled plan, for which it is too late. */
 const underWay = ({ plan, charge }: ReadPlan): ChargeRow | undefined =>
   plan.paying_charge_id !== null && charge?.status === "pending" ? charge : undefined
 
-/** Whether a payment has led the plan on. */
+/** Whether a payment counts towards the plan. */
 const counts = (charge: ChargeRow | undefined): boolean => charge?.status === "succeeded" && !charge.refund_due
 
 const declineOf = (charge: ChargeRow): Declined | null =>
@@ -28,14 +28,14 @@ const declineOf = (charge: ChargeRow): Declined | null =>
     ? { code: charge.failure_code!, paidKobo: 0, pendingKobo: 0, failedKobo: charge.amount_kobo, ...lateOf([charge]) }
     : null
 
-/** How a submission ended; a program gets the plan as it is now. */
+/** Returns the result of a submission; a program gets the plan as it is now. */
 const endOf = Effect.fnUntraced(function* ({ path, token }: ReadPlan, paid: Paid) {
   if (paid.kind === "too_late") return paid satisfies Ended
   const page = openPageOf(paid.charge)
   if (paid.kind === "busy" && page === null) return { kind: "busy", since: paid.charge.created_at } satisfies Ended
   const declined = declineOf(paid.charge)
   if (declined !== null) return { kind: "declined", ...declined } satisfies Ended
-  const reading = Effect.map(readPlan(token), (now) => now.plan)
+  const reading = Effect.map(readPlan(token), (latest) => latest.plan)
   const plan = paid.kind === "tried" ? yield* orMade(reading, () => paid.plan) : yield* reading
   if (paid.charge.refund_due) return { kind: "too_late", refusal: cameTooLate(plan, paid.charge) } satisfies Ended
   const answer = {
@@ -44,13 +44,13 @@ const endOf = Effect.fnUntraced(function* ({ path, token }: ReadPlan, paid: Paid
     plan: renderInstalmentPlan(plan),
     ...(page === null ? {} : { redirect_url: page }),
   }
-  // Where the rail's page is not open yet, nobody has come back from it.
+  // The rail's page is not open yet, so the buyer is not returning from it.
   const waiting = `${path}/pay/return${paid.charge.hosted ? "?look" : ""}`
   const goesTo = page ?? (paid.charge.status === "succeeded" ? `${path}?paid` : waiting)
   return { kind: "done", goesTo, answer } satisfies Ended
 })
 
-/** What is due now, in words. */
+/** Describes the amount due now. */
 const dueInWords = ({ plan }: ReadPlan): string => {
   const savings = instalmentPlans.contextOf(plan)
   const least = dueKobo(plan.mode, savings)
@@ -67,7 +67,7 @@ const formPage = (read: ReadPlan, state: FormState): string => {
   const { plan, customer, setting, saved, path } = read
   const savings = instalmentPlans.contextOf(plan)
   const [least, most] = [dueKobo(plan.mode, savings), mostKobo(savings)]
-  const given = {
+  const content = {
     amountKobo: least,
     purpose: "pay",
     details: null,
@@ -91,7 +91,7 @@ const formPage = (read: ReadPlan, state: FormState): string => {
     beginBy: beginBy(plan, setting.now),
     due: dueInWords(read),
     backPath: path,
-    form: formOf(`${path}/pay`, given, state),
+    form: formOf(`${path}/pay`, content, state),
   })
 }
 
@@ -110,7 +110,7 @@ export const instalmentPaymentRoutes = payingRoutes({
     if (isSaving(read.plan.state)) return underWay(read) === undefined ? "open" : "pending"
     return isPaidUp(instalmentPlans.contextOf(read.plan)) ? "paid" : "closed"
   },
-  // Who comes back from a payment that is made sees how far it has led.
+  // After a successful payment the buyer returns to the plan, which shows the progress.
   goesTo: (read) => (underWay(read) === undefined && counts(read.charge) ? `${read.path}?paid` : null),
   asksDetails: () => false,
   asksEmail: ({ customer }) => customer.email === null,

@@ -1,4 +1,4 @@
-/** What is shown of instalment plans and their products: camelCase, whole naira. */
+/** The API outputs of instalment plans and their products: camelCase, whole naira. */
 import { Schema } from "effect"
 import { INSTALMENT_PLAN_STATUSES } from "../../../machines/instalment.ts"
 import { FREQUENCIES, INSTALMENT_MODES, INSTALMENT_STATUSES } from "../../../machines/instalment_schedule.ts"
@@ -21,16 +21,16 @@ export const SavingsPlan = Struct({
   frequency: NullOr(Literals(FREQUENCIES)),
   currency: Schema.Literal(CURRENCY),
   targetAmount: naira,
-  amountPaid: naira.annotate({ description: "What is paid of targetAmount, in whole naira" }),
-  outstanding: naira.annotate({ description: "What is left of targetAmount, in whole naira; fees come on top" }),
+  amountPaid: naira.annotate({ description: "The paid part of targetAmount, in whole naira" }),
+  outstanding: naira.annotate({ description: "The unpaid part of targetAmount, in whole naira; fees come on top" }),
   instalmentAmount: NullOr(naira),
   instalmentCount: NullOr(Int),
-  instalmentsPaid: Int.annotate({ description: "Of a flexible plan: how many payments there were" }),
+  instalmentsPaid: Int.annotate({ description: "For a flexible plan: the number of payments" }),
   nextDue: NullOr(
     Struct({
       index: Int,
       dueAt: instant,
-      amount: naira.annotate({ description: "What is left of it, in whole naira" }),
+      amount: naira.annotate({ description: "The unpaid part of it, in whole naira" }),
     }),
   ),
   deadline: instant,
@@ -125,20 +125,20 @@ const EXAMPLE_OFFER = {
   refundWindowDays: 7,
 } as const
 
-/** What buyers see of a product. */
+/** A product as buyers see it. */
 export const Offer = Struct(offerFields).annotate({ identifier: "savings_offer", examples: [EXAMPLE_OFFER] })
 
 const productFields = {
   ...offerFields,
   createdAt: instant,
   familyId: NullOr(Text),
-  views: Int.annotate({ description: "How often its public address was asked for" }),
+  views: Int.annotate({ description: "How many requests its public address has received" }),
   saving: Int.annotate({ description: "Plans that are active" }),
   overdue: Int,
   readyToDeliver: Int.annotate({ description: "Plans that are completed and not shipped" }),
   delivered: Int,
   collected: naira.annotate({
-    description: "What was paid on its plans, but those that are cancelled, in whole naira",
+    description: "The sum paid on its plans, without cancelled plans, in whole naira",
   }),
 }
 
@@ -171,11 +171,11 @@ export const Summary = Struct({
     description: "By day, oldest first; for 12m by month, each by its first day",
   }),
   outstanding: Struct({ total: naira, overdue: naira }).annotate({
-    description: "What is left to pay on active and overdue plans, and what of it was missed; without fees",
+    description: "The sum left to pay on active and overdue plans, and the missed part of it; without fees",
   }),
   fulfilment: Struct({ readyToDeliver: Int, shipped: Int, delivered: Int }),
   completionRate: Schema.Finite.annotate({
-    description: "The part of all plans that were ever paid on which are paid up, from 0 to 1",
+    description: "The share of fully paid plans among all plans with a payment, from 0 to 1",
   }),
   products: List(Struct(productFields)),
 }).annotate({
@@ -196,7 +196,7 @@ export const Created = Struct({
   accessToken: Text.annotate({ description: "The buyer's secret: like a password, and shown once" }),
   pageUrl: Text,
   paymentUrl: Text,
-  amountDue: naira.annotate({ description: "The least that the first payment comes to, in whole naira" }),
+  amountDue: naira.annotate({ description: "The smallest first payment, in whole naira" }),
 }).annotate({
   identifier: "savings_plan_created",
   examples: [

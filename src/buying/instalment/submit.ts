@@ -1,6 +1,6 @@
 /**
- * What happens when a buyer submits the payment page of an instalment plan (decision L8). The plan's row claims the payment, so
- * that of those who come at once one pays and the others are told; what the rail says comes back in through the charge's owner.
+ * Submits the payment page of an instalment plan (decision L8). The plan's row lock claims the payment: of simultaneous submissions one
+ * pays, and the others get the result. The rail's result arrives through the payment subject.
  */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
@@ -34,21 +34,21 @@ import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "./plan.t
 import { transitionAll } from "./transition.ts"
 
 type Started =
-  /** This very form was submitted before, for this payment. */
+  /** This form was submitted before, for this payment. */
   | { readonly kind: "again"; readonly chargeId: string }
   | { readonly kind: "too_late"; readonly refusal: Problem }
   | { readonly kind: "under_way"; readonly chargeId: string }
   | { readonly kind: "started"; readonly charge: ChargeRow; readonly plan: InstalmentPlanRow; readonly now: number }
 
-/** How a submission ended. */
+/** The result of a submission. */
 export type Paid =
-  /** `plan`: as it was last seen. */
+  /** `plan`: as last read. */
   | { readonly kind: "tried"; readonly charge: ChargeRow; readonly plan: InstalmentPlanRow }
   | { readonly kind: "too_late"; readonly refusal: Problem }
-  /** Somebody else's payment has been under way for as long as anybody waits. */
+  /** The payment of another request is still in progress after the longest wait. */
   | { readonly kind: "busy"; readonly charge: ChargeRow }
 
-/** Why a plan takes no payment; undefined where it does. */
+/** Explains why a plan accepts no payment; undefined: it accepts one. */
 export const closedBecause = ({ state, status }: InstalmentPlanRow): Problem | undefined =>
   isSaving(state)
     ? undefined
@@ -59,26 +59,26 @@ export const closedBecause = ({ state, status }: InstalmentPlanRow): Problem | u
           : `The plan is ${status}: everything is paid.`,
       )
 
-/** The plan was cancelled, or paid, while this was on its way. */
+/** The plan was cancelled or fully paid while this payment was in progress. */
 export const cameTooLate = ({ status }: InstalmentPlanRow, charge: ChargeRow): Problem =>
   problem("savings_plan_state_invalid", `${paymentInWords(charge)}: the plan is ${status}.`)
 
 const TOO_MANY_FAILED = problem(
   "too_many_attempts",
-  `${MAX_ATTEMPTS} payments failed on this page within a day: it takes more a day later.`,
+  `${MAX_ATTEMPTS} payments failed on this page within a day: it takes payments again a day later.`,
 )
 
-/** What is due is not what it was when the buyer decided to pay. */
-const movedOn = (plan: InstalmentPlanRow): Problem => {
+/** The amount due has changed since the buyer decided to pay. */
+const amountChanged = (plan: InstalmentPlanRow): Problem => {
   const due = dueKobo(plan.mode, instalmentPlans.contextOf(plan))
   return problem(
     "amount_changed",
-    `A payment was made meanwhile: ${formatKobo(depositedKobo(plan))} is paid in all. What is due next is ${formatKobo(due)}: submit that once more to pay it as well.`,
+    `A payment was made meanwhile: ${formatKobo(depositedKobo(plan))} is paid in all. The next amount due is ${formatKobo(due)}: submit it once more to pay it as well.`,
     "amount",
   )
 }
 
-/** What is paid: what was chosen, within what can be; else what is due (decision L8). */
+/** Returns the amount to pay (kobo): the chosen one within the limits, else the amount due (decision L8). */
 const amountOf = (plan: InstalmentPlanRow, chosenKobo: number | null) => {
   const savings = instalmentPlans.contextOf(plan)
   const [least, most] = [dueKobo(plan.mode, savings), mostKobo(savings)]
@@ -94,7 +94,7 @@ const amountOf = (plan: InstalmentPlanRow, chosenKobo: number | null) => {
     : Effect.succeed(chosenKobo)
 }
 
-/** What a payment is for, by the rules by which it fills the plan. */
+/** Returns the lines of a payment, by the rules that distribute it over the plan. */
 const linesOf = (plan: InstalmentPlanRow, amountKobo: number): ReadonlyArray<Line> => {
   const savings = instalmentPlans.contextOf(plan)
   const feesKobo = Math.min(Math.max(amountKobo - missedKobo(savings), 0), plan.pending_fee_kobo)
@@ -111,8 +111,8 @@ const linesOf = (plan: InstalmentPlanRow, amountKobo: number): ReadonlyArray<Lin
 }
 
 /**
- * Payments that failed on a plan within the last day of its clock (whoever tries more is testing cards), and which attempt comes next: those
- * that failed one after the other are attempts at one payment (decision E4).
+ * Counts the payments of a plan that failed within the last day of its clock: too many is card testing. Also returns the next attempt
+ * number: consecutive failures are attempts at one payment (decision E4).
  */
 const readAttempts = Effect.fnUntraced(function* (plan: InstalmentPlanRow, now: number) {
   const sql = yield* SqlClient.SqlClient
@@ -123,7 +123,7 @@ const readAttempts = Effect.fnUntraced(function* (plan: InstalmentPlanRow, now: 
   return row!
 })
 
-/** The payment that a form with this number was submitted for before. */
+/** Finds the payment that a form with this number was submitted for before. */
 const findSame = Effect.fnUntraced(function* (plan: InstalmentPlanRow, number: string | null) {
   if (number === null) return undefined
   const sql = yield* SqlClient.SqlClient
@@ -132,7 +132,7 @@ const findSame = Effect.fnUntraced(function* (plan: InstalmentPlanRow, number: s
   return same?.id
 })
 
-/** The payment method that was chosen, and its rail; else the rail's own page. */
+/** Returns the chosen payment method and its rail, else the rail's own page. */
 const wayOf = Effect.fnUntraced(function* (
   customer: CustomerRow,
   methodId: string | null,
@@ -153,18 +153,18 @@ interface Claimed {
   readonly now: number
 }
 
-/** Commits a payment of a plan that is free, to be attempted after. */
+/** Commits a payment of a plan that has none in progress. The payment is attempted after the commit. */
 const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, hostedBy, now }: Claimed) {
   const amountKobo = yield* amountOf(plan, submitted.amountKobo)
   yield* checkCode(submitted, amountKobo)
   const { failed, attempt } = yield* readAttempts(plan, now)
   if (failed >= MAX_ATTEMPTS) return yield* TOO_MANY_FAILED
   const methodId = yield* methodOf(customer, submitted, now)
-  const told = yield* withEmail(customer, submitted.email)
+  const updated = yield* withEmail(customer, submitted.email)
   const { id: runner } = yield* ProcessLease
   const charge = newCharge({
     ...tenantOf(plan),
-    ...(yield* wayOf(told, methodId, hostedBy)),
+    ...(yield* wayOf(updated, methodId, hostedBy)),
     customer_id: customer.id,
     subscription_id: null,
     test_clock_id: plan.test_clock_id,
@@ -185,16 +185,19 @@ const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, hostedBy
     metadata: {},
     created_at: now,
   })
-  const begins = { row: plan, event: { type: "payment.begun" as const, at: now, chargeId: charge.id } }
-  const moved = yield* transitionAll([begins], {
+  const command = { row: plan, event: { type: "payment.begun" as const, at: now, chargeId: charge.id } }
+  const transitioned = yield* transitionAll([command], {
     nowOf: sameForAll(now),
     notes: new Map([[plan.id, { charge_id: charge.id }]]),
   })
-  yield* commitAttempts([...moved.map(({ outcome }) => outcome), created(chargeLifecycle, undefined, charge)], [charge])
-  return { kind: "started", charge, plan: moved[0]?.row ?? plan, now } satisfies Started
+  yield* commitAttempts(
+    [...transitioned.map(({ outcome }) => outcome), created(chargeLifecycle, undefined, charge)],
+    [charge],
+  )
+  return { kind: "started", charge, plan: transitioned[0]?.row ?? plan, now } satisfies Started
 })
 
-/** The first transaction of a submission that arrived at `arrivedAt`, by the wall clock. */
+/** Runs the first transaction of a submission. `arrivedAt`: by the wall clock. */
 const begin = Effect.fnUntraced(function* (
   found: InstalmentPlanRow,
   submitted: Submission,
@@ -209,14 +212,14 @@ const begin = Effect.fnUntraced(function* (
   const closed = closedBecause(plan)
   if (closed !== undefined) return { kind: "too_late", refusal: closed } satisfies Started
   if (plan.paying_charge_id !== null) return { kind: "under_way", chargeId: plan.paying_charge_id } satisfies Started
-  // What was sent before the newest payment was through was meant for what that one paid.
+  // A submission sent before the newest payment settled was meant for what that payment has paid.
   const wasPaid = plan.charge_settled_at !== null && plan.charge_settled_at >= arrivedAt
   const seenKobo = submitted.seenKobo ?? depositedKobo(found)
-  if (wasPaid || seenKobo !== depositedKobo(plan)) return yield* movedOn(plan)
+  if (wasPaid || seenKobo !== depositedKobo(plan)) return yield* amountChanged(plan)
   return yield* claim({ plan, customer, submitted, hostedBy, now })
 })
 
-/** Submits the payment page of a plan; returns how that ended, as far as it is known. */
+/** Submits the payment page of a plan; returns the result, as far as it is known. */
 export const submitInstalment = Effect.fn("instalment.submit")(function* (
   found: InstalmentPlanRow,
   submitted: Submission,
@@ -224,8 +227,8 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
 ) {
   const { reading, writing } = yield* TenantDatabase
   const tenant = tenantOf(found)
-  const begunAt = performance.now()
-  const arrivedAt = currentTime() - (begunAt - ((yield* ArrivedAt) ?? begunAt))
+  const startedAt = performance.now()
+  const arrivedAt = currentTime() - (startedAt - ((yield* ArrivedAt) ?? startedAt))
   const limit = pageWaitingLimit()
   const tried = (id: string, plan: InstalmentPlanRow) =>
     Effect.map(waitForCharge(tenant, id, limit), (charge): Paid => ({ kind: "tried", charge, plan }))
@@ -239,10 +242,10 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
       case "under_way": {
         const charge = yield* waitForCharge(tenant, started.chargeId, limit)
         if (charge.status === "pending") return { kind: "busy", charge } satisfies Paid
-        // Of one that has just succeeded the plan says so by now; after one that failed the next may try.
+        // After a success the plan has changed, so the amount due has too. After a failure this submission may try.
         const plan = yield* reading(tenant, instalmentPlans.get(tenant, found.id))
         if (charge.status === "succeeded" && closedBecause(plan) === undefined)
-          return { kind: "too_late", refusal: movedOn(plan) } satisfies Paid
+          return { kind: "too_late", refusal: amountChanged(plan) } satisfies Paid
         break
       }
       case "started": {

@@ -1,4 +1,4 @@
-/** How instalment plans do (decision L9), from indexes, without the plans' rows. */
+/** Summarises instalment plans (decision L9), from indexes without the plans' rows. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { DAY_MS, formatDayOf } from "../../base/time.ts"
@@ -13,7 +13,7 @@ import { Views } from "./Views.ts"
 const DAYS = { "7d": 7, "30d": 30, "90d": 90 } as const
 const MONTHS = 12
 
-/** The days, or months, of a period that ends today, as their first instants: UTC. */
+/** Returns the first instants (UTC) of the days, or months, of a period that ends today. */
 const stepsOf = (period: Period, now: number): ReadonlyArray<number> => {
   const today = new Date(now)
   const [year, month, date] = [today.getUTCFullYear(), today.getUTCMonth(), today.getUTCDate()]
@@ -24,7 +24,7 @@ const stepsOf = (period: Period, now: number): ReadonlyArray<number> => {
 
 const STEP = { from_at: "timestamptz", to_at: "timestamptz" } as const
 
-/** What was collected and begun in each step: a range of an index each, so that nothing is reckoned row by row. */
+/** Reads the amount collected and the plans started in each step. Each value is one index range, so that nothing is computed row by row. */
 const readSeries = Effect.fnUntraced(function* (tenant: Tenant, period: Period) {
   const sql = yield* SqlClient.SqlClient
   const now = currentTime()
@@ -47,7 +47,7 @@ const readSeries = Effect.fnUntraced(function* (tenant: Tenant, period: Period) 
   }))
 })
 
-/** A rate to four places. */
+/** Returns a rate, rounded to four decimal places. */
 const rate = (part: number, whole: number): number => (whole === 0 ? 0 : Math.round((part / whole) * 10_000) / 10_000)
 
 export const summarise = Effect.fn("instalment.summary")(function* (tenant: Tenant, period: Period) {

@@ -1,4 +1,4 @@
-/** What happens when timers of instalment plans fall due. */
+/** Handles timers of instalment plans that are due. */
 import { Effect } from "effect"
 import type { instalmentMachine } from "../../../machines/instalment.ts"
 import type { NowOf } from "../../base/time.ts"

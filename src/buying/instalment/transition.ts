@@ -11,24 +11,27 @@ import { type InstalmentPlanRow, instalmentLifecycle } from "./plan.ts"
 
 export type InstalmentCommand = Command<typeof instalmentMachine, InstalmentPlanRow>
 
-/** What moving a plan takes beside the database. */
+/** The services that moving a plan needs besides the database. */
 export type MoveServices = Nudging | VatRate
 
-interface Given {
-  /** Now, in the plans' own clock. */
+interface Options {
+  /** The time of a plan's clock. */
   readonly nowOf: NowOf
   readonly settled?: ReadonlyMap<string, Settled>
   readonly notes?: ReadonlyMap<string, Notes>
 }
 
-/** What commands leave behind; plans that ignore theirs leave nothing. */
-export const transitionAll = Effect.fnUntraced(function* (commands: ReadonlyArray<InstalmentCommand>, given: Given) {
+/** Returns the outcomes of commands. A plan that ignores its command has none. */
+export const transitionAll = Effect.fnUntraced(function* (
+  commands: ReadonlyArray<InstalmentCommand>,
+  options: Options,
+) {
   const transitions = advance(instalmentLifecycle, commands)
   const { token, quietOf } = yield* Nudging
   const facts = {
-    nowOf: given.nowOf,
-    settled: given.settled ?? new Map(),
-    notes: given.notes ?? new Map(),
+    nowOf: options.nowOf,
+    settled: options.settled ?? new Map(),
+    notes: options.notes ?? new Map(),
     vatBps: yield* VatRate,
     addressees: yield* readAddressees(
       transitions.filter(reminds).map(({ row }) => ({ ...row, customerId: row.customer_id, planId: null })),

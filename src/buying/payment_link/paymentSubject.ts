@@ -1,6 +1,6 @@
 /**
- * Payment links as the owners of what buyers pay on the rail's own page: a bill of a subscription, or the payment by which a
- * method is saved (decisions F5, P8). What the rail saved goes on from there.
+ * The payment subject of payment links. It settles what buyers pay on the rail's own page: a bill, or a verification charge (decisions F5,
+ * P8). Then it uses the method that the rail saved.
  */
 import { Effect } from "effect"
 import { isCharging } from "../../../machines/status.ts"
@@ -20,9 +20,9 @@ import { goOnWith } from "./saveMethod.ts"
 
 const customerOf = (charge: ChargeRow): Ref => ({ ...refOf(charge), id: charge.customer_id })
 
-const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
-  yield* customers.lock(of.map(customerOf), "NO KEY UPDATE")
-  return yield* lockToSettle(refsOf(of))
+const lockAll = Effect.fnUntraced(function* (charges: ReadonlyArray<ChargeRow>) {
+  yield* customers.lock(charges.map(customerOf), "NO KEY UPDATE")
+  return yield* lockToSettle(refsOf(charges))
 })
 
 interface SavedByLink {
@@ -33,24 +33,24 @@ interface SavedByLink {
   readonly now: number
 }
 
-/** Pays the other bills that the buyer was shown, of a link that is about all of them: those that were owed when this payment was begun. */
+/** Pays the other bills that the buyer saw, if the link is about all of them: the bills due when this payment started. */
 const payOthers = Effect.fnUntraced(function* ({ charge, nudge, customer, methodId, now }: SavedByLink) {
   if (nudge.subscription_id !== null) return []
   const isShown = (row: SubscriptionRow) => isDue(row) && row.dunning!.firstFailedAt <= charge.created_at
-  const owing = (yield* lockDue(customer, [])).filter((row) => isShown(row) && !isCharging(row.state))
+  const due = (yield* lockDue(customer, [])).filter((row) => isShown(row) && !isCharging(row.state))
   const page: Page = { id: nudge.id, hostedBy: null, submission: charge.submission }
   return yield* transition(
-    owing.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } })),
+    due.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } })),
     {
       nowOf: sameForAll(now),
-      terms: yield* readTerms(owing.map(refOf)),
-      pages: new Map(owing.map(({ id }) => [id, page])),
+      terms: yield* readTerms(due.map(refOf)),
+      pages: new Map(due.map(({ id }) => [id, page])),
     },
   )
 })
 
-/** Goes on with what was saved: where nothing was owed, as a method that is saved; else on what else the link is about. */
-const carryOn = Effect.fnUntraced(function* (saved: SavedByLink) {
+/** Continues with the saved method: after a bill, pays the link's other bills; after a verification charge, applies it as {@link goOnWith} does. */
+const useSaved = Effect.fnUntraced(function* (saved: SavedByLink) {
   const { charge, nudge, customer, methodId, now } = saved
   if (charge.purpose === "sale") return yield* payOthers(saved)
   const [own] =
@@ -65,7 +65,7 @@ const afterPayments = Effect.fnUntraced(function* (answered: ReadonlyArray<Answe
     const [nudge] = (yield* nudges.find(charge, [charge.page_id!])).values()
     const [customer] = yield* customers.lock([customerOf(charge)], "NO KEY UPDATE")
     if (nudge !== undefined && customer !== undefined)
-      attempts.push(...(yield* carryOn({ charge, nudge, customer, methodId, now: nowOf(charge) })))
+      attempts.push(...(yield* useSaved({ charge, nudge, customer, methodId, now: nowOf(charge) })))
   }
   return attempts
 })

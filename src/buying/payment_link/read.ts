@@ -1,4 +1,4 @@
-/** What is behind a payment link, read from the database. */
+/** Reads the data behind a payment link. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { problem } from "../../base/problem.ts"
@@ -18,60 +18,63 @@ import { type Standing, standingOf } from "./status.ts"
 
 const NO_LINK = problem(
   "resource_missing",
-  "There is no payment at this address: check that the link is whole, or use the one in the newest message.",
+  "There is no payment at this address: check that the link is complete, or use the one in the newest message.",
 )
 
-/** The nudge that a link was sent with. */
+/** Finds the nudge that a link was sent with. */
 export const findLink = (token: string) => findByToken(nudges, "link_token_hash", token, NO_LINK)
 
-/** As often as a link can be tried: each try is a payment of each bill. */
+/** Most payments of one link: each try is a payment of each bill. */
 const MAX_TRIES = MAX_ATTEMPTS * MAX_BILLS
 
-/** How often a link was tried: a try pays each bill once at most. */
+/** Returns how often a link was tried: one try pays each bill once at most. */
 export const triesOf = (payments: ReadonlyArray<ChargeRow>): number =>
-  Math.max(0, ...[...Map.groupBy(payments, ({ subscription_id }) => subscription_id).values()].map((its) => its.length))
+  Math.max(
+    0,
+    ...[...Map.groupBy(payments, ({ subscription_id }) => subscription_id).values()].map((group) => group.length),
+  )
 
-/** The payments that were tried by a link. */
+/** Reads the payments that were tried with a link. */
 export const readTries = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<ChargeRow>`
     SELECT * FROM charge WHERE ${ofTenant(sql, nudge)} AND page_id = ${nudge.id} ORDER BY id LIMIT ${MAX_TRIES}`
 })
 
-/** The subscriptions that the pages of a link speak of: its own, or those that were paid by it, or are to be. */
-const readSpokenOf = Effect.fnUntraced(function* (
+/** Reads the subscriptions that a link's pages show: its own, those that were paid with it, or those to pay. */
+const readShown = Effect.fnUntraced(function* (
   nudge: NudgeRow,
   standing: Standing,
-  its: ReadonlyArray<SubscriptionRow>,
+  linked: ReadonlyArray<SubscriptionRow>,
 ) {
-  if (nudge.subscription_id !== null || standing.kind !== "used") return its
+  if (nudge.subscription_id !== null || standing.kind !== "used") return linked
   const ids = new Set(standing.charges.flatMap(({ subscription_id }) => subscription_id ?? []))
   return [...(yield* subscriptions.find(nudge, [...ids])).values()]
 })
 
-/** Everything that the pages of a link are made from. */
+/** Reads everything that the pages of a link show. */
 export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const setting = yield* contextOf(nudge, nudge.test_clock_id)
   const customer = yield* customers.get(nudge, nudge.customer_id)
   const owing = yield* readDue([customer])
-  const its = nudge.subscription_id === null ? owing : [yield* subscriptions.get(nudge, nudge.subscription_id)]
+  const linked = nudge.subscription_id === null ? owing : [yield* subscriptions.get(nudge, nudge.subscription_id)]
   const tries = yield* readTries(nudge)
-  const standing = standingOf(nudge, its, tries, setting.now)
-  const spokenOf = yield* readSpokenOf(nudge, standing, its)
+  const standing = standingOf(nudge, linked, tries, setting.now)
+  const shown = yield* readShown(nudge, standing, linked)
   const planRows = yield* plans.find(
     nudge,
-    [...spokenOf, ...owing].map(({ plan_id }) => plan_id),
+    [...shown, ...owing].map(({ plan_id }) => plan_id),
   )
   const saved = yield* savedMethods(customer, setting.now)
-  const [own] = nudge.subscription_id === null ? [] : its
+  const [own] = nudge.subscription_id === null ? [] : linked
   const use = useByLink(own, customer, owing, setting.now)
-  const latestId = standing.kind === "under_way" ? standing.chargeId : its[0]?.latest_charge_id
+  const latestId = standing.kind === "under_way" ? standing.chargeId : linked[0]?.latest_charge_id
   const latest = latestId == null ? undefined : yield* charges.get(nudge, latestId)
   return {
     nudge,
     setting,
     customer,
-    subscriptions: spokenOf,
+    subscriptions: shown,
     owing,
     plans: planRows,
     saved,

@@ -22,7 +22,7 @@ const find = Effect.fnUntraced(function* (token: string) {
 
 type Found = Effect.Success<ReturnType<typeof find>>
 
-/** Whether a payment was made only to save what it was made with. */
+/** Whether a verification charge succeeded. */
 const isVerified = ({ purpose, status }: ChargeRow): boolean => purpose === "verification" && status === "succeeded"
 
 const STATUSES: Readonly<Record<Standing["kind"], string>> = {
@@ -34,7 +34,7 @@ const STATUSES: Readonly<Record<Standing["kind"], string>> = {
   settled: "open",
 }
 
-/** What charges came to of which one was declined, or saved nothing to be used again; null where none was. */
+/** Describes the result of charges of which one was declined, or saved no reusable method; null: none. */
 const declineOf = (charges: ReadonlyArray<ChargeRow>): Declined | null => {
   const failed = charges.find(({ status }) => status === "failed")
   const unsaved = charges.filter((charge) => isVerified(charge) && charge.payment_method === null)
@@ -51,19 +51,19 @@ const declineOf = (charges: ReadonlyArray<ChargeRow>): Declined | null => {
   }
 }
 
-/** The payments of the newest submission: those of one form that were made at one instant. A test clock stands still between forms. */
+/** Returns the payments of the newest submission: same form, same instant. A test clock may not move between two forms. */
 const newest = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> => {
   const last = tries.at(-1)
   return tries.filter(({ created_at, submission }) => created_at === last?.created_at && submission === last.submission)
 }
 
-/** Whether the newest payment by the link saved a method, and nothing came after it. */
+/** Whether the newest payment with the link saved a method. */
 const isSaved = ({ standing, tries }: Found): boolean => {
   const last = tries.at(-1)
   return standing.kind === "settled" && last !== undefined && isVerified(last) && last.payment_method !== null
 }
 
-/** What the buyer was offered: by the amount that the form was sent with, else as things stand. */
+/** Returns what the buyer was offered: from the amount that the form was sent with, else from the state of the link. */
 const intentOf = ({ standing }: ReadLink, amountKobo: number | null): Intent => {
   if (amountKobo !== null) return amountKobo > 0 ? "pay" : "save"
   return standing.kind === "settled" ? "save" : "pay"
@@ -71,7 +71,7 @@ const intentOf = ({ standing }: ReadLink, amountKobo: number | null): Intent => 
 
 const SAVED = "saved"
 
-/** How a submission ended. What was owed elsewhere and is charged to a saved method counts as paid by it. */
+/** Returns the result of a submission. The amount includes other overdue bills that were charged to a saved method. */
 const endOf = ({ path }: Found, paid: Paid): Ended => {
   switch (paid.kind) {
     case "too_late":
@@ -99,7 +99,7 @@ const endOf = ({ path }: Found, paid: Paid): Ended => {
         return { kind: "too_late", refusal: cameTooLate(owedBack) }
       return {
         kind: "done",
-        // Where the rail's page is not open yet, nobody has come back from it.
+        // The rail's page is not open yet, so the buyer is not returning from it.
         goesTo: `${path}/return${paid.charges.some(({ hosted }) => hosted) ? "?look" : ""}`,
         answer:
           pending > 0
@@ -130,7 +130,7 @@ export const paymentLinkRoutes = payingRoutes({
   form: (found, state, search) => Effect.succeed(formPage(found, found.path, state, search.has(SAVED))),
   over: (found) => Effect.succeed(closedPage(found)),
   refusal: ({ standing }) => Effect.succeed(problem("payment_link_closed", closedBecause(standing)!)),
-  // Of bills that were paid in another way since, nothing is said any more.
+  // A decline is no longer shown if the bills were paid in another way since.
   lastDecline: ({ standing, tries }) => {
     const last = newest(tries)
     const counts = standing.kind === "owing" || last.some(({ purpose }) => purpose === "verification")

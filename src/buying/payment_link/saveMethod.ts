@@ -1,4 +1,4 @@
-/** What a payment method that is saved by a link means to its customer (decision F8). */
+/** Applies a payment method that was saved with a link to its customer (decision F8). */
 import { Effect } from "effect"
 import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
 import { apply } from "../../billing/subscription/apply.ts"
@@ -9,7 +9,7 @@ import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { useByLink } from "../payment_page/entered.ts"
 
 interface Saved {
-  /** The link's subscription, locked; undefined: it is about none. */
+  /** The link's subscription, locked; undefined: the link has none. */
   readonly own: SubscriptionRow | undefined
   /** Locked. */
   readonly customer: CustomerRow
@@ -18,8 +18,8 @@ interface Saved {
 }
 
 /**
- * The subscription goes on with it, as its own method or as its customer's default. It is tried on what is overdue there (decision E6);
- * returns the charges to attempt after the commit.
+ * Makes it the subscription's own method or the customer's default, and tries it on the overdue bills there (decision E6). Returns the
+ * charges to attempt after the commit.
  */
 export const goOnWith = Effect.fnUntraced(function* ({ own, customer, methodId, now }: Saved) {
   if (own?.payment_method_id != null && own.payment_method_id !== methodId) {

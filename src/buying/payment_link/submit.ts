@@ -1,7 +1,7 @@
 /**
- * What happens when a buyer submits the page behind a payment link (decisions E8, E16, F5): what is owed now is tried with the
- * method that was picked; where nothing is, the method is saved. Claimed by the subscription's own rows, as by everybody
- * who pays its bills: of those who come at once, one pays and the others are told.
+ * Submits the page behind a payment link (decisions E8, E16, F5): tries the chosen method on the bills due; if none is due, saves the
+ * method. The subscription's row lock claims the payment, as for every payment of its bills: of simultaneous submissions one pays, and the
+ * others get the result.
  */
 import { Effect } from "effect"
 import { type Problem, problem } from "../../base/problem.ts"
@@ -29,34 +29,34 @@ import { readTries, triesOf } from "./read.ts"
 import { goOnWith } from "./saveMethod.ts"
 import { type Standing, standingOf } from "./status.ts"
 
-/** What the buyer meant to do: what the page offered. */
+/** What the page offered, and so what the buyer meant to do. */
 export type Intent = "pay" | "save"
 
 type Started =
-  /** This very form was submitted before. */
+  /** This form was submitted before. */
   | { readonly kind: "again"; readonly chargeIds: ReadonlyArray<string> }
   | { readonly kind: "too_late"; readonly refusal: Problem }
   | { readonly kind: "under_way"; readonly chargeId: string }
   | {
       readonly kind: "started"
-      /** The payments of what is owed. */
+      /** The payments of the bills due. */
       readonly payments: ReadonlyArray<ChargeRow>
-      /** What else is to be attempted, with the method that was saved. */
+      /** Further charges to attempt, with the saved method. */
       readonly others: ReadonlyArray<ChargeRow>
       readonly now: number
     }
 
-/** How a submission ended. */
+/** The result of a submission. */
 export type Paid =
-  /** `others`: what else was owed, and tried with the method that was saved. */
+  /** `others`: further overdue bills that were tried with the saved method. */
   | { readonly kind: "saved"; readonly others: ReadonlyArray<ChargeRow> }
-  /** The payments under it, settled or not. */
+  /** The payments of the submission, settled or not. */
   | { readonly kind: "tried"; readonly charges: ReadonlyArray<ChargeRow> }
   | { readonly kind: "too_late"; readonly refusal: Problem }
-  /** Somebody else's payment has been under way for as long as anybody waits. */
+  /** The payment of another request is still in progress after the longest wait. */
   | { readonly kind: "busy"; readonly charge: ChargeRow }
 
-/** Why a link takes nothing, and what to do; undefined where it takes something. */
+/** Explains why a link accepts nothing, and what to do; undefined: it accepts a submission. */
 export const closedBecause = (standing: Standing): string | undefined => {
   switch (standing.kind) {
     case "used":
@@ -72,13 +72,13 @@ export const closedBecause = (standing: Standing): string | undefined => {
 
 const closed = (message: string) => problem("payment_link_closed", message)
 
-/** What was owed was cancelled while it was paid. */
+/** The subscription was cancelled while its bill was being paid. */
 export const cameTooLate = (charges: ReadonlyArray<ChargeRow>) =>
   closed(`${charges.map(paymentInWords).join("; ")}: it was cancelled meanwhile.`)
 
-/** What the bill of a subscription was paid by, while somebody meant to pay it here. */
-const paidOtherwise = Effect.fnUntraced(function* (its: ReadonlyArray<SubscriptionRow>) {
-  const [subscription] = its
+/** Refuses a payment because the bill was paid in another way meanwhile. */
+const paidOtherwise = Effect.fnUntraced(function* (linked: ReadonlyArray<SubscriptionRow>) {
+  const [subscription] = linked
   const charge =
     subscription?.latest_charge_id == null ? undefined : yield* charges.get(subscription, subscription.latest_charge_id)
   const refusal = closed(
@@ -108,7 +108,7 @@ const payOwing = Effect.fnUntraced(function* (
   const methodId = yield* methodOf(customer, submitted, now)
   yield* withEmail(customer, submitted.email)
   const page: Page = { id: nudge.id, hostedBy: methodId === null ? hostedBy : null, submission: submitted.number }
-  // On the rail's page one bill is paid; the others are, with what it saves, once it is (owner.ts).
+  // On the rail's page the buyer pays one bill. The method that it saves then pays the others (paymentSubject.ts).
   const paying = page.hostedBy === null ? owing : owing.slice(0, 1)
   const commands = paying.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
   const payments = yield* transition(commands, {
@@ -119,21 +119,21 @@ const payOwing = Effect.fnUntraced(function* (
   return { kind: "started", payments, others: [], now } satisfies Started
 })
 
-/** Saves the method that was chosen, or has the rail save one by a payment on its page. */
+/** Saves the chosen method, or starts a verification charge on the rail's page. */
 const save = Effect.fnUntraced(function* (
   { nudge, customer, submitted, hostedBy, now }: Claimed,
-  its: ReadonlyArray<SubscriptionRow>,
+  linked: ReadonlyArray<SubscriptionRow>,
   tries: number,
 ) {
   yield* checkCode(submitted, 0)
   const methodId = yield* methodOf(customer, submitted, now)
   if (methodId === null && hostedBy !== null) {
     if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
-    const told = yield* withEmail(customer, submitted.email)
-    const verified = { customer: told, rail: hostedBy, pageId: nudge.id, submission: submitted.number, now }
+    const updated = yield* withEmail(customer, submitted.email)
+    const verified = { customer: updated, rail: hostedBy, pageId: nudge.id, submission: submitted.number, now }
     return { kind: "started", payments: [yield* verify(verified)], others: [], now } satisfies Started
   }
-  const own = nudge.subscription_id === null ? undefined : its[0]
+  const own = nudge.subscription_id === null ? undefined : linked[0]
   const others = yield* goOnWith({ own, customer, methodId: methodId!, now })
   return { kind: "started", payments: [], others, now } satisfies Started
 })
@@ -146,22 +146,22 @@ const begin = Effect.fnUntraced(function* (
 ) {
   const now = yield* standingTime(nudge, nudge.test_clock_id)
   const customer = yield* customers.lockOne(nudge, nudge.customer_id, "NO KEY UPDATE")
-  const owing = yield* lockDue(customer, nudge.subscription_id === null ? [] : [nudge.subscription_id])
-  const its = nudge.subscription_id === null ? owing : owing.filter(({ id }) => id === nudge.subscription_id)
+  const locked = yield* lockDue(customer, nudge.subscription_id === null ? [] : [nudge.subscription_id])
+  const linked = nudge.subscription_id === null ? locked : locked.filter(({ id }) => id === nudge.subscription_id)
   const tries = yield* readTries(nudge)
   const { number } = submitted
   const same = tries.filter(({ submission }) => number !== null && submission === number)
   if (same.length > 0) return { kind: "again", chargeIds: same.map(({ id }) => id) } satisfies Started
-  const standing = standingOf(nudge, its, tries, now)
+  const standing = standingOf(nudge, linked, tries, now)
   const reason = closedBecause(standing)
   if (reason !== undefined) return { kind: "too_late", refusal: closed(reason) } satisfies Started
   const claimed = { nudge, customer, submitted, hostedBy, now }
   if (standing.kind === "under_way") return { kind: "under_way", chargeId: standing.chargeId } satisfies Started
   if (standing.kind === "owing") return yield* payOwing(claimed, standing, triesOf(tries))
-  return intent === "pay" ? yield* paidOtherwise(its) : yield* save(claimed, its, triesOf(tries))
+  return intent === "pay" ? yield* paidOtherwise(linked) : yield* save(claimed, linked, triesOf(tries))
 })
 
-/** Submits the page of a link; returns how that ended, as far as it is known. */
+/** Submits the page of a link; returns the result, as far as it is known. */
 export const submitPayment = Effect.fn("paymentLink.submit")(function* (
   nudge: NudgeRow,
   submitted: Submission,
@@ -203,6 +203,6 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
   }
 })
 
-/** What charges of one status come to. */
+/** Sums the charges of one status (kobo). */
 export const sumOf = (all: ReadonlyArray<ChargeRow>, status: ChargeRow["status"]): number =>
   all.filter((charge) => charge.status === status).reduce((sum, { amount_kobo }) => sum + amount_kobo, 0)

@@ -1,4 +1,4 @@
-/** What the page behind a payment link shows. */
+/** Renders the page behind a payment link. */
 
 import { formatKobo } from "../../base/money.ts"
 import type { ChargeRow } from "../../billing/charge/charge.ts"
@@ -14,17 +14,17 @@ import { consequencesOf, type Standing } from "./status.ts"
 
 const SAVED = "Your payment method is saved. It is used from now on."
 
-/** What is charged to a method that is saved: what the customer owes elsewhere, where it becomes the default (decision E6). */
+/** Returns the further overdue bills that are charged to a saved method, if it becomes the default (decision E6). */
 const alsoCharged = ({ standing, use }: ReadLink) => (standing.kind === "settled" ? use.charged : [])
 
-/** What a method that is saved is charged with: what the link is about, where that has one of its own. */
+/** Returns what a saved method is for: the link's subscription if that has its own method, else all later payments. */
 const savesOf = ({ use, subscriptions: [own] }: ReadLink, planOf: (id: string) => string): Saves =>
   use.becomes === "own" ? { plan: planOf(own!.plan_id) } : "default"
 
-/** What is said above the form: that a method was saved; or, of a reminder that is opened later, how it was paid since. */
+/** Returns the remark above the form: a method was saved; or, on an older reminder, how the bill was paid since. */
 const remarkOf = ({ nudge, standing, latest, use }: ReadLink, saved: boolean): string | null => {
   if (saved && standing.kind === "settled") {
-    // What was charged to it as well, and declined.
+    // Further bills that were charged to it, and declined.
     const declined = totalDue(use.charged)
     return declined === 0 ? SAVED : `${SAVED} ${formatKobo(declined)} that you owe is not paid with it.`
   }
@@ -35,17 +35,17 @@ const remarkOf = ({ nudge, standing, latest, use }: ReadLink, saved: boolean): s
 const haltsOf = ({ subscriptions, plans }: ReadLink): ReadonlyArray<Halt> =>
   subscriptions.flatMap((row) => haltOf(row, plans.get(row.plan_id)!.name) ?? [])
 
-/** What comes next of the subscriptions on which nothing is owed. */
+/** Returns what happens next on the subscriptions that owe nothing. */
 const upcomingIn = ({ subscriptions, plans }: ReadLink): ReadonlyArray<Upcoming> =>
   subscriptions.flatMap((row) => upcomingOf(row, plans.get(row.plan_id)!) ?? [])
 
-/** The page that takes a payment, or, where nothing is owed, a payment method. */
+/** Renders the page that takes a payment or, if nothing is due, a payment method. */
 export const formPage = (read: ReadLink, path: string, state: FormState, saved: boolean): string => {
   const { nudge, setting, customer, standing, plans, subscriptions } = read
-  const owing = standing.kind === "owing" ? standing.owing : []
+  const overdue = standing.kind === "owing" ? standing.owing : []
   const planOf = (id: string) => plans.get(id)?.name ?? "your plan"
   const amountKobo = standing.kind === "owing" ? standing.totalKobo : 0
-  const given = {
+  const content = {
     amountKobo,
     purpose: amountKobo > 0 ? "pay" : "save",
     details: null,
@@ -57,22 +57,22 @@ export const formPage = (read: ReadLink, path: string, state: FormState, saved: 
     ...setting,
     customerName: customer.name,
     about: nudge.subscription_id === null ? null : planOf(subscriptions[0]!.plan_id),
-    owed: amountsDue(owing, planOf),
+    owed: amountsDue(overdue, planOf),
     alsoCharged: amountsDue(alsoCharged(read), planOf),
     saves: savesOf(read, planOf),
-    consequences: owing
+    consequences: overdue
       .flatMap((row) => consequencesOf(row, customer, planOf(row.plan_id)))
       .toSorted((a, b) => a.at - b.at),
     halts: haltsOf(read),
     upcoming: standing.kind === "settled" ? (upcomingIn(read)[0] ?? null) : null,
     remark: remarkOf(read, saved),
-    form: formOf(path, given, state),
+    form: formOf(path, content, state),
   })
 }
 
 type Over = Extract<Standing, { readonly kind: "used" | "cancelled" | "expired" }>
 
-/** All that was paid by a link, in one sentence. */
+/** Describes all payments that were made with a link, in one sentence. */
 const paidInAll = (charges: ReadonlyArray<ChargeRow>, business: string): string => {
   const [first] = charges
   return charges.length === 1
@@ -96,7 +96,7 @@ const overInWords = (standing: Over, read: ReadLink): Pick<MessageView, "tone" |
         ],
       }
     case "cancelled": {
-      // A payment that was under way then (decision E15).
+      // A payment that was in progress at the cancellation (decision E15).
       const late = latest === undefined ? null : tooLate(latest, business)
       return {
         tone: "info",
@@ -120,7 +120,7 @@ const overInWords = (standing: Over, read: ReadLink): Pick<MessageView, "tone" |
   }
 }
 
-/** The page of a link that takes nothing any more. */
+/** Renders the page of a link that accepts nothing any more. */
 export const closedPage = (read: ReadLink): string =>
   messagePage({
     business: read.setting.business,

@@ -1,4 +1,4 @@
-/** What is checked of every submission before anything is charged or saved. */
+/** Checks every submission before anything is charged or saved. */
 import { Effect } from "effect"
 import { formatKobo } from "../../base/money.ts"
 import { declined, problem } from "../../base/problem.ts"
@@ -7,7 +7,7 @@ import type { Codes } from "../../billing/payments/simulatorCharges.ts"
 import { PaymentRail } from "../../rails/rail/PaymentRail.ts"
 import type { Submission } from "./submission.ts"
 
-/** Payments that may be tried on one page: whoever tries more is testing cards. */
+/** Most payment attempts on one page: more is card testing. */
 export const MAX_ATTEMPTS = 50
 
 export const tooManyAttempts = problem(
@@ -15,13 +15,13 @@ export const tooManyAttempts = problem(
   `${MAX_ATTEMPTS} payments were tried on this page: it takes no more.`,
 )
 
-/** What is due must be what the buyer was shown. */
+/** Fails unless the amount due is the amount that the buyer saw. */
 export const checkShown = (shown: number | null, dueKobo: number) =>
   shown === null || shown === dueKobo
     ? Effect.void
     : Effect.fail(problem("amount_changed", `What is due now is ${formatKobo(dueKobo)}.`, "amount"))
 
-/** Whether the method asks for a one-time code that is missing; or, where nothing is charged with it, that is wrong. */
+/** Fails if the method needs a one-time code that is missing, or that is wrong and nothing is charged. */
 export const checkCode = Effect.fnUntraced(function* ({ methodId, code }: Submission, dueKobo: number) {
   if (methodId === null) return
   const objection = (yield* PaymentRail).objection(methodId, code)
@@ -30,6 +30,6 @@ export const checkCode = Effect.fnUntraced(function* ({ methodId, code }: Submis
   if (objection !== null && dueKobo === 0) return yield* declined(objection, "The one-time code is not right.")
 })
 
-/** The one-time code that was typed, for each of these charges. */
+/** Returns the typed one-time code for each of these charges. */
 export const codesFor = (charges: ReadonlyArray<ChargeRow>, { code }: Submission): Codes =>
   new Map(code === null ? [] : charges.map(({ id }) => [id, code]))

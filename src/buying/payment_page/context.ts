@@ -1,4 +1,4 @@
-/** Whose page it is, and in which world: what every page on which buyers pay begins with. */
+/** Reads the context of every page on which buyers pay: the merchant, the environment and the clock. */
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type Problem, problem } from "../../base/problem.ts"
@@ -8,22 +8,22 @@ import { findAccount } from "../../merchants/account/accounts.ts"
 import type { Setting } from "../../pages/views.ts"
 import { isOutside, type OutsideRail } from "../../rails/rail/Rail.ts"
 
-/** Whether simulated payments may stand in for real ones in live: in development only. */
+/** Whether simulated payments may replace real ones in live: only in development. */
 export class LiveSimulation extends Context.Service<LiveSimulation, { readonly allowed: boolean }>()(
-  "billing/paying/LiveSimulation",
+  "billing/buying/payment_page/LiveSimulation",
 ) {}
 
 const NOT_SET_UP = problem("live_access_required", "This merchant is not set up to take payments here yet.")
 const SUSPENDED = problem("live_access_required", "This merchant cannot take payments at the moment.")
 
-/** `refusal`: why the merchant can take no payment; null: it can. */
+/** The context of a payment page. `refusal`: why the merchant can take no payment; null: it can. */
 export interface PaymentContext extends Setting {
-  /** The rail on whose own page buyers go on (decision P5); null: it takes test cards here. */
+  /** The rail on whose own page buyers pay (decision P5); null: this page takes test cards. */
   readonly hostedBy: OutsideRail | null
   readonly refusal: Problem | null
 }
 
-/** The setting of a page of this merchant. `clockId`: the customer's. */
+/** Reads the context of a page of this merchant. `clockId`: the customer's. */
 export const contextOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   const sql = yield* SqlClient.SqlClient
   const account = yield* findAccount(tenant.account_id)

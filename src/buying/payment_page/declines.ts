@@ -1,4 +1,4 @@
-/** Why a payment did not go through, in words for the buyer, who can do something about it. */
+/** Explains to the buyer why a payment failed, and what to do. */
 
 import { formatKobo } from "../../base/money.ts"
 import type { ChargeRow } from "../../billing/charge/charge.ts"
@@ -26,25 +26,25 @@ const WORDS: Readonly<Partial<Record<FailureCode, string>>> = {
   processor_error: "The payment company could not make the payment.",
 }
 
-/** The reason of a decline, in words for the buyer. */
+/** Returns the reason of a decline, in words for the buyer. */
 const reasonInWords = (code: string | null): string =>
   WORDS[(code ?? "") as FailureCode] ?? "Your bank declined the payment."
 
-/** What a submission came to, of which at least a part was declined. */
+/** The result of a submission of which at least a part was declined. */
 export interface Declined {
   readonly code: string
   readonly paidKobo: number
   readonly pendingKobo: number
   readonly failedKobo: number
-  /** What was taken only to save a payment method that cannot be used again, and is sent back (decision P8). */
+  /** Taken only to save a payment method that turned out not to be reusable, and refunded (decision P8). */
   readonly returnedKobo?: number
-  /** Of what was declined: what was paid after all, and is owed back (decision P10). */
+  /** The declined amount that was paid later, and is owed back (decision P10). */
   readonly lateKobo?: number
 }
 
 type Declinable = Pick<ChargeRow, "amount_kobo" | "status" | "purpose" | "contradictions">
 
-/** What payments that were declined came to after all. */
+/** Sums the declined payments that succeeded later. */
 export const lateOf = (charges: ReadonlyArray<Declinable>): Required<Pick<Declined, "returnedKobo" | "lateKobo">> => {
   const sum = (isCheck: boolean) =>
     charges
@@ -53,8 +53,8 @@ export const lateOf = (charges: ReadonlyArray<Declinable>): Required<Pick<Declin
   return { returnedKobo: sum(true), lateKobo: sum(false) }
 }
 
-/** What is said of a payment method that no later payment can be made with. */
-const OF_NO_USE: ReadonlySet<string> = new Set<FailureCode>([
+/** Failure codes of payment methods that can never pay again. */
+const UNUSABLE: ReadonlySet<string> = new Set<FailureCode>([
   "expired_card",
   "lost_card",
   "stolen_card",
@@ -65,32 +65,32 @@ const OF_NO_USE: ReadonlySet<string> = new Set<FailureCode>([
   "payment_method_inactive",
 ])
 
-/** Whether a payment method that was declined so cannot pay later either. */
-export const isOfNoUse = (code: string | null): boolean => OF_NO_USE.has(code ?? "")
+/** Whether a payment method with this failure code cannot pay later either. */
+export const isOfNoUse = (code: string | null): boolean => UNUSABLE.has(code ?? "")
 
 const ASKS_FOR_CODE: ReadonlySet<string> = new Set(["authentication_required", "authentication_failed"])
 
-/** Whether the same method is worth another try, with its one-time code. */
+/** Whether to try the same method again, with its one-time code. */
 export const asksForCode = (code: string | null): boolean => ASKS_FOR_CODE.has(code ?? "")
 
-/** What a decline means, and what to do. */
+/** Explains a decline, and what to do next. */
 export const declineInWords = (declined: Declined): string => {
   const { code, paidKobo, pendingKobo, failedKobo, returnedKobo = 0, lateKobo = 0 } = declined
   const parts = [
     ...(paidKobo > 0 ? [`${formatKobo(paidKobo)} was paid.`] : []),
     ...(pendingKobo > 0 ? [`${formatKobo(pendingKobo)} is not confirmed yet.`] : []),
-    ...(lateKobo > 0 ? [`${formatKobo(lateKobo)} was paid after that all the same, and is owed back to you.`] : []),
+    ...(lateKobo > 0 ? [`${formatKobo(lateKobo)} was paid after that, and is owed back to you.`] : []),
   ]
-  const next = asksForCode(code)
+  const advice = asksForCode(code)
     ? ""
     : isRetryable(code)
       ? ": try another card, or the same one again"
       : ": try another card"
-  const taken =
+  const refunded =
     returnedKobo > 0 ? `${formatKobo(returnedKobo)} was taken to check it, and is sent back to you` : undefined
   const unpaidKobo = failedKobo - lateKobo
-  const rest = taken ?? (parts.length === 0 ? "Nothing was charged" : `${formatKobo(unpaidKobo)} was not charged`)
-  // Nobody who has paid, if too late, is asked to pay again.
-  const last = taken === undefined && lateKobo > 0 && unpaidKobo === 0 ? [] : [`${rest}${next}.`]
-  return [reasonInWords(code), ...parts, ...last].join(" ")
+  const outcome = refunded ?? (parts.length === 0 ? "Nothing was charged" : `${formatKobo(unpaidKobo)} was not charged`)
+  // A buyer who has paid too late is not asked to pay again.
+  const closing = refunded === undefined && lateKobo > 0 && unpaidKobo === 0 ? [] : [`${outcome}${advice}.`]
+  return [reasonInWords(code), ...parts, ...closing].join(" ")
 }

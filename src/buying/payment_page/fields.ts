@@ -1,4 +1,4 @@
-/** What pages on which buyers pay take and answer (decision G8): forms, and JSON. */
+/** Reads submissions of payment pages, as forms or JSON, and answers programs in JSON (decision G8). */
 import { randomBytes } from "node:crypto"
 import { Effect } from "effect"
 import type { Json } from "../../base/json.ts"
@@ -16,7 +16,7 @@ export const answer = (data: Json): PublicResponse => ({
   body: Buffer.from(success(data)),
 })
 
-/** Numbers a form, so that one that is sent twice is known by it. */
+/** Returns a submission number: the idempotency key of one form. */
 export const newSubmissionNumber = (): string => randomBytes(16).toString("base64url")
 
 const CROSS_SITE = problem(
@@ -25,8 +25,8 @@ const CROSS_SITE = problem(
 )
 
 /**
- * Whether a browser sends the form of another site (decision A14). `Origin: null` says nothing: browsers send it for our own pages too, which
- * allow no referrer.
+ * Whether a browser sent the form from another site (decision A14). `Origin: null` proves nothing: browsers send it for our own pages too,
+ * because they allow no referrer.
  */
 const isOfAnotherSite = ({ "sec-fetch-site": site, origin, host }: PublicRequest["headers"], own: string): boolean =>
   site === "cross-site" ||
@@ -36,7 +36,7 @@ const isOfAnotherSite = ({ "sec-fetch-site": site, origin, host }: PublicRequest
     origin !== new URL(own).origin &&
     ![`https://${host}`, `http://${host}`].includes(origin))
 
-/** The fields that were submitted. The form of another site is refused. */
+/** Reads the submitted fields. Refuses a form from another site. */
 export const readFields = Effect.fnUntraced(function* ({ headers, body }: PublicRequest) {
   if (isOfAnotherSite(headers, (yield* Origin).url)) return yield* CROSS_SITE
   const type = headers["content-type"]
@@ -52,10 +52,10 @@ export const readFields = Effect.fnUntraced(function* ({ headers, body }: Public
   return formFields(text)
 })
 
-/** The first fault in the order of the body, missing parameters last (decision A5). */
+/** Returns the first fault in the order of the body, missing parameters last (decision A5). */
 export const firstFault = (faults: ReadonlyArray<Fault>, fields: Fields): Problem => {
   const names: ReadonlyArray<string> = Object.keys(fields)
-  const place = ({ field, problem: { code } }: Fault) =>
+  const positionOf = ({ field, problem: { code } }: Fault) =>
     code === "parameter_missing" ? names.length : names.indexOf(field)
-  return faults.toSorted((a, b) => place(a) - place(b))[0]!.problem
+  return faults.toSorted((a, b) => positionOf(a) - positionOf(b))[0]!.problem
 }

@@ -1,6 +1,6 @@
 /**
- * Payments that buyers make on the rail's own page (decisions P5, P6, P8): what is charged there where nothing is due, how
- * one that is open is gone on with, and what is asked when the buyer comes back.
+ * Handles payments on the rail's own page (decisions P5, P6, P8): the verification charge if nothing is due, continuing an open payment,
+ * and the status check when the buyer returns.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -24,14 +24,14 @@ import type { Submission } from "./submission.ts"
 interface Verified {
   readonly customer: CustomerRow
   readonly rail: OutsideRail
-  /** The page that it is made on: a checkout session, or a nudge. */
+  /** The page on which it is made: a checkout session or a nudge. */
   readonly pageId: string
-  /** The hash of what numbers the form. */
+  /** The hash of the form's submission number. */
   readonly submission: string | null
   readonly now: number
 }
 
-/** A payment by which the rail saves a payment method, and which is sent back at once (decision P8). */
+/** Builds a verification charge: the rail saves a payment method with it, and it is refunded immediately (decision P8). */
 export const newVerification = Effect.fnUntraced(function* ({ customer, rail, pageId, submission, now }: Verified) {
   const { id: runner } = yield* ProcessLease
   return newCharge({
@@ -61,14 +61,14 @@ export const newVerification = Effect.fnUntraced(function* ({ customer, rail, pa
   })
 })
 
-/** Begins {@link newVerification}. */
+/** Starts {@link newVerification}. */
 export const verify = Effect.fnUntraced(function* (verified: Verified) {
   const charge = yield* newVerification(verified)
   yield* commitAttempts([created(chargeLifecycle, undefined, charge)], [charge])
   return charge
 })
 
-/** How many payments were begun on each of these pages, by their IDs. */
+/** Counts the payments that were started on each of these pages, by page ID. */
 export const countTries = Effect.fnUntraced(function* (pages: ReadonlyArray<Ref>) {
   if (pages.length === 0) return new Map<string, number>()
   const sql = yield* SqlClient.SqlClient
@@ -79,15 +79,15 @@ export const countTries = Effect.fnUntraced(function* (pages: ReadonlyArray<Ref>
   return new Map(rows.map(({ id, n }) => [id, n]))
 })
 
-/** A known customer's e-mail address, which the rail needs and the buyer has typed. The customer is locked. */
+/** Adds the typed e-mail address, which the rail needs, to a customer without one. The customer is locked. */
 export const withEmail = Effect.fnUntraced(function* (customer: CustomerRow, email: string | null) {
   if (email === null || customer.email !== null) return customer
-  const told = { ...customer, email }
-  ;(yield* unitOfWork).update(customers, [{ before: customer, after: told }])
-  return told
+  const updated = { ...customer, email }
+  ;(yield* unitOfWork).update(customers, [{ before: customer, after: updated }])
+  return updated
 })
 
-/** The payment method that was chosen; null: one that the buyer gives on the rail's own page. */
+/** Returns the ID of the chosen payment method; null: the buyer enters one on the rail's own page. */
 export const methodOf = Effect.fnUntraced(function* (
   customer: CustomerRow,
   { methodId, simulated }: Submission,
@@ -96,39 +96,33 @@ export const methodOf = Effect.fnUntraced(function* (
   return methodId === null ? null : (yield* nameMethod(customer, methodId, "payment_method", now, simulated)).id
 })
 
-/**
- * The rail's own page, while a payment may be made on it; null: there is none, or the buyer has come back from it, and the rail knows of
- * something that was done there.
- */
+/** Returns the rail's own page while the buyer may pay there. null: there is none, or the buyer has returned and the rail has a payment. */
 export const openPageOf = ({ status, page_url, page, not_found }: ChargeRow): string | null =>
   status === "pending" && page !== null && (!page.returned || not_found > 0) ? page_url : null
 
-/** Where a rail's own page may be: anywhere with https, or, of a rail that runs on this machine, beside it. */
+/** Returns the origins of a rail's own page: https anywhere, and http for a rail that runs on this machine. */
 export const originsOf = (rail: OutsideRail) =>
   Effect.map(Rails, ({ origin }) => [
     ...new Set(["https:", ...[origin(rail)].filter((one) => one.startsWith("http:"))]),
   ])
 
-/** How soon a rail is asked again because somebody looks at a page. */
+/** The shortest time between two status checks that visits of a page cause. */
 const LOOK_AGAIN_MS = 5_000
 const MAX_REMEMBERED = 10_000
 
-/** Charges that were asked about for somebody who looked, by this process, and when. */
-const asked = new Map<string, number>()
+/** When this process last checked each charge because of a visit. */
+const checkedAt = new Map<string, number>()
 
-/** Whether it is time to ask again. */
+/** Whether enough time has passed for another check. */
 const isTime = (id: string): boolean => {
   const now = performance.now()
-  if (now - (asked.get(id) ?? Number.NEGATIVE_INFINITY) < LOOK_AGAIN_MS) return false
-  if (asked.size >= MAX_REMEMBERED) asked.clear()
-  asked.set(id, now)
+  if (now - (checkedAt.get(id) ?? Number.NEGATIVE_INFINITY) < LOOK_AGAIN_MS) return false
+  if (checkedAt.size >= MAX_REMEMBERED) checkedAt.clear()
+  checkedAt.set(id, now)
   return true
 }
 
-/**
- * Has the rail asked what became of a payment, because the buyer has come back from its page or looks how things stand; waits
- * for its answer.
- */
+/** Checks a payment with its rail, because the buyer returned from the rail's page or looked at ours. Waits for the answer. */
 export const lookInto = Effect.fnUntraced(function* (tenant: Tenant, charge: ChargeRow, returned: boolean) {
   if (charge.status !== "pending" || !charge.hosted) return
   const isBack = returned && charge.page?.returned === false

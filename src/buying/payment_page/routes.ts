@@ -1,6 +1,6 @@
 /**
- * The routes of a page on which buyers pay, the same for checkout sessions, payment links and instalment plans: the page as it stands, what a
- * submission leads to, and where buyers come back to. One flow for browsers and, in JSON, for programs (decision G8).
+ * Builds the routes of a payment page, shared by checkout sessions, payment links and instalment plans: the page, its submission, and the
+ * return from the rail's page. Browsers and programs (JSON) use the same flow (decision G8).
  */
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql"
@@ -21,62 +21,62 @@ import { declineShown, type FormState, faultsShown, tickedOf } from "./form.ts"
 import { lookInto, openPageOf, originsOf } from "./hosted.ts"
 import { type Fault, type Fields, readSubmission, type Submission, typedFields } from "./submission.ts"
 
-/** How things stand with a page. */
+/** The state of a page. */
 export type Standing =
-  /** It takes a payment, or a payment method. */
+  /** It accepts a payment, or a payment method. */
   | { readonly kind: "form" }
-  /** A payment is under way: it takes no second one. */
+  /** A payment is in progress: the page refuses a second one. */
   | { readonly kind: "under_way"; readonly charge: ChargeRow }
-  /** It takes nothing any more. `status`: of the response that shows it. */
+  /** It accepts nothing any more. `status`: of the response that shows it. */
   | { readonly kind: "over"; readonly status: 200 | 410 }
 
-/** How a submission ended. */
+/** The result of a submission. */
 export type Ended =
-  /** `goesTo`: where a browser goes on; a program gets the answer. */
+  /** `goesTo`: where a browser is redirected. `answer`: the response to a program. */
   | { readonly kind: "done"; readonly goesTo: string; readonly answer: Json }
   | ({ readonly kind: "declined" } & Declined)
-  /** It came too late: the page takes nothing any more, or nothing of the kind. */
+  /** The page accepts nothing any more, or nothing of this kind. */
   | { readonly kind: "too_late"; readonly refusal: Problem }
-  /** Somebody else's payment has been under way for as long as anybody waits. */
+  /** The payment of another request is still in progress after the longest wait. */
   | { readonly kind: "busy"; readonly since: number }
 
 type Work<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
 
-/** A kind of page. `S`: what is known of one of them, as it was found; `R`, `R2`: what reading and submitting take. */
+/** A kind of payment page. `S`: the data of one page; `R`, `R2`: the services that reading and submitting need. */
 export interface PageRoutes<S, R, R2> {
   /** Such as `/checkout`. */
   readonly prefix: string
-  /** What follows the token in the address of the page, such as `/pay`; mostly nothing. */
+  /** The path after the token in the page's address, such as `/pay`; empty by default. */
   readonly suffix?: string
-  /** What its amounts are in; kobo where nothing else is said. */
+  /** The unit of its amounts; kobo by default. */
   readonly amountsIn?: "naira"
-  /** The page that a token leads to; fails with `resource_missing`. */
+  /** Finds the page of a token; fails with `resource_missing`. */
   readonly find: (token: string) => Work<S, R>
   readonly context: (found: S) => PaymentContext
   readonly standing: (found: S) => Standing
-  /** What a program is told that asks how things stand. */
+  /** The status that a program gets. */
   readonly status: (found: S) => string
-  /** Where a browser that comes back goes on; null: nowhere, the page says it all. */
+  /** Where a returning browser is redirected; null: the page itself shows the result. */
   readonly goesTo: (found: S) => string | null
   /** Whether the buyer's details are asked for. */
   readonly asksDetails: (found: S) => boolean
-  /** Whether the customer is known, but no e-mail address: rails need one. */
+  /** Whether the customer exists without an e-mail address: rails need one. */
   readonly asksEmail: (found: S) => boolean
-  /** The payment that is under way, if one is, also where the page is over by now. */
+  /** The payment in progress, if any, even if the page is over. */
   readonly underWay: (found: S) => ChargeRow | undefined
-  /** Where its form may end by a redirect, besides here. */
+  /** Other origins that its form may redirect to. */
   readonly leadsTo: (found: S) => ReadonlyArray<string>
-  /** The documents: of the form, and of what is over. */
+  /** Render the form, and a page that is over. */
   readonly form: (found: S, state: FormState, search: URLSearchParams) => Work<string, R>
   readonly over: (found: S) => Work<string, R>
-  /** Why a page that is over takes nothing. */
+  /** Why a page that is over accepts nothing. */
   readonly refusal: (found: S) => Work<Problem, R>
-  /** What the newest payment that was tried on it was declined for; null: nothing was. */
+  /** Why the newest payment on the page was declined; null: it was not. */
   readonly lastDecline: (found: S) => Work<Declined | null, R>
   readonly submit: (found: S, submitted: Submission) => Work<Ended, R2>
 }
 
-/** What it takes to have a rail asked about a payment on its own page, and to say where the buyer goes on. */
+/** The services that check a payment with its rail and build redirects. */
 type Looking = Origin | Effect.Services<ReturnType<typeof lookInto>> | Effect.Services<ReturnType<typeof originsOf>>
 
 const underWay = (since: number): Problem =>
@@ -87,21 +87,21 @@ const receivedOf = ({ attention }: ChargeRow) =>
 
 const NOTHING = new URLSearchParams()
 
-export const noSuchPage = problem("resource_missing", "There is no such page: check that the link is whole.")
+export const noSuchPage = problem("resource_missing", "There is no such page: check that the link is complete.")
 
-/** A fault of the payment method's ID, which the buyer chose and did not type. */
+/** The message for a wrong ID of a payment method, which the buyer chose and did not type. */
 const CHOOSE = "Choose one of the payment methods."
 
-/** The routes of a site. */
-export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArray<PublicRoute<R | R2 | Looking>> => {
-  const { prefix, suffix = "", amountsIn = "kobo" } = site
+/** Builds the routes of a kind of page. */
+export const payingRoutes = <S, R, R2>(routes: PageRoutes<S, R, R2>): ReadonlyArray<PublicRoute<R | R2 | Looking>> => {
+  const { prefix, suffix = "", amountsIn = "kobo" } = routes
   const pathOf = ({ parts: [token] }: PublicRequest): string => `${prefix}/${encodeURIComponent(token!)}${suffix}`
-  const find = ({ parts: [token] }: PublicRequest) => site.find(token!)
+  const find = ({ parts: [token] }: PublicRequest) => routes.find(token!)
 
-  /** The page of a payment whose outcome is not known yet. */
-  const waitingPage = (request: PublicRequest, setting: PaymentContext, charge: ChargeRow): string =>
+  /** Renders the page of a payment in progress. */
+  const waitingPage = (request: PublicRequest, context: PaymentContext, charge: ChargeRow): string =>
     pendingPage({
-      ...setting,
+      ...context,
       amountKobo: charge.amount_kobo,
       method: charge.payment_method,
       goOn: openPageOf(charge),
@@ -110,7 +110,7 @@ export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArra
       returnPath: `${pathOf(request)}/return`,
     })
 
-  /** The page as it stands; `state` is of its form, `status` of the response where that is no plain one. */
+  /** Answers with the page in its present state. `state`: of its form. `status`: of the response, if it is not the page's own. */
   const shown = Effect.fnUntraced(function* (
     request: PublicRequest,
     found: S,
@@ -118,53 +118,54 @@ export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArra
     status = 200,
     search = NOTHING,
   ) {
-    const standing = site.standing(found)
-    const setting = site.context(found)
-    if (standing.kind === "over") return page(status === 200 ? standing.status : status, yield* site.over(found))
-    if (standing.kind === "under_way") return page(status, waitingPage(request, setting, standing.charge))
-    const { refusal, hostedBy } = setting
-    const leadsTo = [...site.leadsTo(found), ...(hostedBy === null ? [] : yield* originsOf(hostedBy))]
-    return refusal === null ? page(status, yield* site.form(found, state, search), leadsTo) : yield* refusal
+    const current = routes.standing(found)
+    const context = routes.context(found)
+    if (current.kind === "over") return page(status === 200 ? current.status : status, yield* routes.over(found))
+    if (current.kind === "under_way") return page(status, waitingPage(request, context, current.charge))
+    const { refusal, hostedBy } = context
+    const leadsTo = [...routes.leadsTo(found), ...(hostedBy === null ? [] : yield* originsOf(hostedBy))]
+    return refusal === null ? page(status, yield* routes.form(found, state, search), leadsTo) : yield* refusal
   })
 
   const show = (request: PublicRequest) =>
     Effect.flatMap(find(request), (found) => shown(request, found, {}, 200, request.search))
 
-  /** The page that a buyer comes back to, or that looks by itself how things stand: a rail that has not said it is asked. */
+  /** Answers a returning buyer, or a page that polls. First checks a payment in progress with its rail. */
   const comeBack = Effect.fnUntraced(function* (request: PublicRequest) {
     const before = yield* find(request)
-    const charge = site.underWay(before)
+    const charge = routes.underWay(before)
     if (charge !== undefined) yield* lookInto(tenantOf(charge), charge, !request.search.has("look"))
     const found = charge === undefined ? before : yield* find(request)
-    const goesTo = site.goesTo(found)
+    const goesTo = routes.goesTo(found)
     if (wantsJson(request.headers)) {
       const redirect_url = goesTo === null ? null : new URL(goesTo, (yield* Origin).url).href
-      return answer({ status: site.status(found), redirect_url })
+      return answer({ status: routes.status(found), redirect_url })
     }
     if (goesTo !== null) return seeOther(goesTo)
-    const last = site.standing(found).kind === "form" ? yield* site.lastDecline(found) : null
-    return yield* shown(request, found, last === null ? {} : { refusal: declineInWords(last) })
+    const decline = routes.standing(found).kind === "form" ? yield* routes.lastDecline(found) : null
+    return yield* shown(request, found, decline === null ? {} : { refusal: declineInWords(decline) })
   })
 
-  /** What is wrong with a submission; where the page takes none, that it does not. */
+  /** Answers a submission with faults. If the page accepts no submission, answers that instead. */
   const faulty = Effect.fnUntraced(function* (
     request: PublicRequest,
     found: S,
     faults: ReadonlyArray<Fault>,
     fields: Fields,
   ) {
-    const standing = site.standing(found)
+    const current = routes.standing(found)
     const json = wantsJson(request.headers)
-    if (standing.kind === "over")
-      return json ? yield* yield* site.refusal(found) : yield* shown(request, found, {}, 422)
-    if (standing.kind === "under_way")
-      return json ? yield* underWay(standing.charge.created_at) : seeOther(`${pathOf(request)}/return`)
+    if (current.kind === "over")
+      return json ? yield* yield* routes.refusal(found) : yield* shown(request, found, {}, 422)
+    if (current.kind === "under_way")
+      return json ? yield* underWay(current.charge.created_at) : seeOther(`${pathOf(request)}/return`)
     if (json) return yield* firstFault(faults, fields)
-    const code = fields.otp === undefined ? tickedOf(fields) : { asksOtp: true, chosen: fields.payment_method ?? "" }
-    return yield* shown(request, found, { ...faultsShown(faults), ...code, typed: typedFields(fields) }, 400)
+    const selection =
+      fields.otp === undefined ? tickedOf(fields) : { asksOtp: true, chosen: fields.payment_method ?? "" }
+    return yield* shown(request, found, { ...faultsShown(faults), ...selection, typed: typedFields(fields) }, 400)
   })
 
-  /** What a program is told of how its submission ended. */
+  /** Answers a program's submission. */
   const answerOf = (ended: Ended): Effect.Effect<PublicResponse, Problem> => {
     switch (ended.kind) {
       case "done":
@@ -178,7 +179,7 @@ export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArra
     }
   }
 
-  /** The page on which a browser learns how its submission ended. */
+  /** Answers a browser's submission. */
   const pageOf = Effect.fnUntraced(function* (
     request: PublicRequest,
     ended: Ended,
@@ -190,12 +191,12 @@ export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArra
     if (ended.kind === "busy") return waiting
     if (ended.kind === "too_late") return yield* shown(request, yield* find(request), {}, 422)
     const state = { ...declineShown(ended, methodId), typed: typedFields(fields) }
-    const form = Effect.flatMap(find(request), (now) => shown(request, now, state, 402))
-    // The payment was declined already: that is said where the buyer comes back to.
+    const form = Effect.flatMap(find(request), (latest) => shown(request, latest, state, 402))
+    // If rendering fails, the return page shows the decline.
     return yield* orMade(form, () => waiting)
   })
 
-  /** The form again, where a refusal is one that the buyer can mend in it. */
+  /** Answers with the form again if the buyer can correct the refused submission there. */
   const formAfter = Effect.fnUntraced(function* (
     request: PublicRequest,
     refusal: Problem,
@@ -203,28 +204,28 @@ export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArra
     fields: Fields,
   ) {
     const typed = typedFields(fields)
-    const again = (state: FormState) =>
-      Effect.flatMap(find(request), (now) => shown(request, now, { ...state, typed }, refusal.status))
+    const showAgain = (state: FormState) =>
+      Effect.flatMap(find(request), (latest) => shown(request, latest, { ...state, typed }, refusal.status))
     if (refusal.code === "card_declined") {
       const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: 0 }
-      return yield* again(declineShown({ code: refusal.failureCode ?? "", ...nothing }, methodId))
+      return yield* showAgain(declineShown({ code: refusal.failureCode ?? "", ...nothing }, methodId))
     }
     const ticked = tickedOf(fields)
-    if (refusal.code === "amount_changed") return yield* again({ ...ticked, refusal: refusal.message })
+    if (refusal.code === "amount_changed") return yield* showAgain({ ...ticked, refusal: refusal.message })
     if (refusal.param === "payment_method")
-      return yield* again({ errors: [{ field: "payment_method", message: CHOOSE }] })
+      return yield* showAgain({ errors: [{ field: "payment_method", message: CHOOSE }] })
     if (refusal.param === "amount")
-      return yield* again({ ...ticked, errors: [{ field: "amount", message: refusal.message }] })
+      return yield* showAgain({ ...ticked, errors: [{ field: "amount", message: refusal.message }] })
     return yield* refusal
   })
 
   const complete = Effect.fnUntraced(function* (request: PublicRequest) {
     const fields = yield* readFields(request)
     const found = yield* find(request)
-    const { now, simulated, hostedBy, refusal } = site.context(found)
+    const { now, simulated, hostedBy, refusal } = routes.context(found)
     const submitted = readSubmission(fields, {
-      asksDetails: site.asksDetails(found),
-      asksEmail: site.asksEmail(found),
+      asksDetails: routes.asksDetails(found),
+      asksEmail: routes.asksEmail(found),
       hosted: hostedBy !== null,
       simulated,
       amountsIn,
@@ -232,8 +233,8 @@ export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArra
       now,
     })
     if ("faults" in submitted) return yield* faulty(request, found, submitted.faults, fields)
-    if (refusal !== null && site.standing(found).kind === "form") return yield* refusal
-    const submitting = site.submit(found, submitted)
+    if (refusal !== null && routes.standing(found).kind === "form") return yield* refusal
+    const submitting = routes.submit(found, submitted)
     if (wantsJson(request.headers)) return yield* Effect.flatMap(submitting, answerOf)
     return yield* submitting.pipe(
       Effect.flatMap((ended) => pageOf(request, ended, submitted, fields)),
@@ -241,7 +242,7 @@ export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArra
     )
   })
 
-  /** Who reloads the address that the form was sent to. */
+  /** Handles a reload of the address that the form posts to. */
   const goBack = (request: PublicRequest) => Effect.succeed(seeOther(pathOf(request)))
 
   const at = (rest: string) => new RegExp(`^${prefix}/([^/]+)${suffix}${rest}$`)
@@ -250,7 +251,7 @@ export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArra
     publicRoute(`${prefix}/:token${suffix}`, at(""), { GET: show }, options),
     publicRoute(`${prefix}/:token${suffix}/return`, at("/return"), { GET: comeBack }, options),
     publicRoute(`${prefix}/:token${suffix}/complete`, at("/complete"), { GET: goBack, POST: complete }, options),
-    // What was mistyped or cut off gets a page all the same.
+    // A mistyped or truncated address also gets a page.
     publicRoute(prefix, new RegExp(`^${prefix}(/.*)?$`), { GET: () => Effect.fail(noSuchPage) }, options),
   ]
 }

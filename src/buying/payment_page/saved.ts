@@ -1,4 +1,4 @@
-/** The payment methods of a customer that pages offer: those that may pay, by how the newest payments with them went. */
+/** Reads the payment methods that pages offer a customer: those that can pay, judged by their newest payments. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { DAY_MS } from "../../base/time.ts"
@@ -9,20 +9,20 @@ import type { PaymentMethodSummary } from "../../rails/rail/PaymentRail.ts"
 import { MAX_ATTEMPTS } from "./checks.ts"
 import { isOfNoUse } from "./declines.ts"
 
-/** Methods to choose from: a buyer has one or two, a sandbox customer many. */
+/** Most methods to choose from: a buyer has one or two, a sandbox customer many. */
 const MAX_SAVED = 6
 
-/** Newest payments of a customer that are looked at: as many as may be tried on one page. */
+/** Newest payments of a customer to look at: as many as one page allows. */
 const MAX_PAYMENTS = MAX_ATTEMPTS
 
-/** How long pages do not offer a method that was declined on one: by the next day there may be money on the account. */
+/** How long pages hide a method after a decline on a page: by the next day there may be money on the account. */
 const JUST_DECLINED_MS = DAY_MS
 
 type Payment = Pick<ChargeRow, "status" | "failure_code" | "page_id" | "created_at"> & { readonly method_id: string }
 
 /**
- * Methods that were declined when they were used last, and when; and which of them are not offered: those that a buyer has just tried on
- * a page, and those that cannot pay later either. `payments`: the oldest first. Pure.
+ * Finds the methods whose newest payment was declined, and when. Also returns which to hide: those just declined on a page, and those that
+ * cannot pay later either. `payments`: the oldest first. Pure.
  */
 const declinedAmong = (payments: ReadonlyArray<Payment>, now: number) => {
   const newest = new Map(payments.map((one) => [one.method_id, one]))
@@ -35,23 +35,23 @@ const declinedAmong = (payments: ReadonlyArray<Payment>, now: number) => {
   )
   return {
     at: new Map(declined.map(({ method_id, created_at }) => [method_id, created_at])),
-    withheld: declined
+    hidden: declined
       .filter(({ method_id, failure_code }) => justTried.has(method_id) || isOfNoUse(failure_code))
       .map(({ method_id }) => method_id),
   }
 }
 
-/** The customer's payment methods to choose from, the newest first. `now`: in the customer's clock. */
+/** Reads the customer's payment methods to choose from, the newest first. `now`: in the customer's clock. */
 export const savedMethods = Effect.fnUntraced(function* (customer: Ref, now: number) {
   const sql = yield* SqlClient.SqlClient
   const payments = yield* sql<Payment>`
     SELECT payment_method->>'id' AS method_id, status, failure_code, page_id, created_at FROM (
       SELECT * FROM charge WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} ORDER BY id DESC LIMIT ${MAX_PAYMENTS}
     ) c WHERE payment_method IS NOT NULL ORDER BY id`
-  const { at, withheld } = declinedAmong(payments, now)
+  const { at, hidden } = declinedAmong(payments, now)
   const rows = yield* sql<PaymentMethodSummary>`
     SELECT id, type, brand, last4, bank_name, exp_month, exp_year FROM payment_method
-    WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND NOT id = ANY(${withheld}::text[])
+    WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND NOT id = ANY(${hidden}::text[])
     ORDER BY attached_no DESC LIMIT ${MAX_SAVED}`
   return rows.map((row): SavedMethod => ({ ...row, declinedAt: at.get(row.id) ?? null }))
 })

@@ -1,6 +1,6 @@
 /**
- * What a buyer submits on a page (decision G8), as a form or as JSON. Card numbers end here: they are recognised as a test
- * method, and nothing of them goes further.
+ * Reads what a buyer submits on a page (decision G8), as a form or as JSON. Card numbers stop here: they select a test method, and no part
+ * of them goes further.
  */
 import { Effect, Schema } from "effect"
 import { KOBO_OF_NAIRA } from "../../../machines/instalment_schedule.ts"
@@ -16,7 +16,7 @@ import { hashOf } from "../../security/secret/linkTokens.ts"
 const FIELDS = [...FORM_FIELDS, "submission", "seen"] as const
 type Field = (typeof FIELDS)[number]
 
-/** The fields as they were sent. */
+/** The fields as sent. */
 export type Fields = Readonly<Partial<Record<Field, string>>>
 
 export interface Fault {
@@ -31,60 +31,60 @@ export interface Details {
 }
 
 export interface Submission {
-  /** null: the buyer typed none. */
+  /** null: the page did not ask for them. */
   readonly details: Details | null
-  /** null: one that the buyer gives on the rail's own page. */
+  /** null: the buyer enters one on the rail's own page. */
   readonly methodId: string | null
-  /** What the rail needs to know and the customer has not told yet; null: it is not asked for. */
+  /** An e-mail address that the rail needs and the customer does not have; null: it is not asked for. */
   readonly email: string | null
   /** The one-time code. */
   readonly code: string | null
-  /** Whether a test method may be meant. */
+  /** Whether test methods are allowed. */
   readonly simulated: boolean
-  /** The hash of what numbers the form, by which it is known when it is sent again. */
+  /** The hash of the form's submission number, its idempotency key. */
   readonly number: string | null
-  /** What the buyer was shown to pay, or chose to (kobo). */
+  /** The amount that the buyer was shown, or chose (kobo). */
   readonly amountKobo: number | null
-  /** How far things had come when the form was made: what had been paid (kobo), of pages that are paid on more than once. */
+  /** The amount already paid when the form was made (kobo), on pages that take several payments. */
   readonly seenKobo: number | null
 }
 
-/** What a form shows again. */
+/** The typed fields, which a form shows again. */
 export interface TypedFields extends TypedDetails {
-  /** How much is to be paid, where that is the buyer's choice; null: there was no such field. */
+  /** The amount that the buyer chose; null: the form had no such field. */
   readonly amount: string | null
 }
 
 const MAX_FIELD = 500
 const MAX_NAME = 120
 const MAX_ID = 64
-/** Fields whose being empty says something: what is asked for was not typed. Others that are empty are as good as not sent. */
+/** Fields that are sent only if they are asked for: empty means missing. Other empty fields count as not sent. */
 const KEPT_EMPTY: ReadonlySet<Field> = new Set(["otp", "amount"])
 
 const wrong = (field: Field, message: string): Problem => problem("parameter_invalid", message, field)
 
-/** The fields of a form; of one that is posted several times the last that is not empty counts. */
+/** Returns the fields of a form. If a field is sent several times, its last value that is not empty counts. */
 export const formFields = (text: string): Fields => {
   const form = new URLSearchParams(text)
   const fields: Partial<Record<Field, string>> = {}
   for (const field of FIELDS) {
     const values = form.getAll(field)
     const value = values.findLast((one) => one.trim() !== "") ?? (KEPT_EMPTY.has(field) ? values[0] : undefined)
-    // What was pasted with a tab or a line break in it is taken as one line; what is too long to be right, its field says.
+    // Pasted tabs and line breaks become spaces. A value that is cut is still too long for its field, which refuses it.
     if (value !== undefined) fields[field] = value.slice(0, MAX_FIELD).replaceAll(/\p{Cc}/gu, " ")
   }
   return fields as Fields
 }
 
-/** The fields of a JSON body; what is not one is refused (decision A4). */
+/** Returns the fields of a JSON body. Refuses unknown parameters and wrong types (decision A4). */
 export const jsonFields = Effect.fnUntraced(function* (body: Json) {
   const fields: Partial<Record<Field, string>> = {}
   for (const [name, value] of Object.entries(body)) {
-    const field = FIELDS.find((known) => known === name)
+    const field = FIELDS.find((one) => one === name)
     if (field === undefined) return yield* problem("parameter_unknown", `There is no parameter ${name} here.`, name)
     if (value === null) continue
-    const isRight = field === "amount" ? Number.isSafeInteger(value) : typeof value === "string"
-    if (!isRight || String(value).length > MAX_FIELD || /\p{Cc}/u.test(String(value)))
+    const isValid = field === "amount" ? Number.isSafeInteger(value) : typeof value === "string"
+    if (!isValid || String(value).length > MAX_FIELD || /\p{Cc}/u.test(String(value)))
       return yield* wrong(
         field,
         field === "amount"
@@ -118,7 +118,7 @@ const readPhone = ({ phone = "" }: Fields): string | null | Problem =>
 
 const EXPIRY = /^(0?[1-9]|1[0-2])\s*[/-]?\s*(\d{2}|20\d{2})$/
 
-/** Whether a card is good until the end of the month that is printed on it. */
+/** Checks that a card is valid until the end of the month that is printed on it. */
 const expiryFault = (text: string, now: number): Problem | undefined => {
   const [, month, year] = EXPIRY.exec(text.trim()) ?? []
   if (month === undefined || year === undefined)
@@ -148,7 +148,7 @@ const cardFaults = (fields: Fields, now: number, simulated: boolean): ReadonlyAr
   ].filter((fault) => fault !== undefined)
 }
 
-/** The payment method that is meant, and what is wrong with how it is named. */
+/** Returns the named or typed payment method, and its faults. */
 const readMethod = (
   fields: Fields,
   { now, simulated, hosted, inForm }: Asked,
@@ -159,7 +159,7 @@ const readMethod = (
       named.length > MAX_ID ? [wrong("payment_method", "payment_method must be the ID of a payment method.")] : []
     return { methodId: named, faults }
   }
-  // Whatever else was sent is not looked at: cards are the rail's.
+  // Card fields are ignored: the buyer enters the card on the rail's page.
   if (hosted) return { methodId: null, faults: [] }
   const hasCard = fields.card_number !== undefined || fields.card_expiry !== undefined || fields.card_cvc !== undefined
   if (!hasCard && !inForm)
@@ -175,14 +175,14 @@ const KOBO_IN = { kobo: 1, naira: KOBO_OF_NAIRA } as const
 
 const digits = (text: string): boolean => /^\d{1,11}$/.test(text)
 
-/** What was shown to the buyer, or is chosen; one that it cannot be is a fault. */
+/** Returns the amount that was shown or chosen (kobo), or its fault. */
 const readAmount = ({ amount }: Fields, unit: Asked["amountsIn"]): number | null | Problem => {
   if (amount === undefined) return null
   if (amount.trim() === "")
     return unit === "kobo"
       ? null
       : problem("parameter_missing", "Enter how much you want to pay, in whole naira, such as 5000.", "amount")
-  // People write thousands apart.
+  // Buyers separate thousands with commas or spaces.
   const typed = unit === "naira" ? amount.replaceAll(/[\s,₦]/g, "") : amount
   if (digits(typed)) return Number(typed) * KOBO_IN[unit]
   return unit === "naira"
@@ -190,7 +190,7 @@ const readAmount = ({ amount }: Fields, unit: Asked["amountsIn"]): number | null
     : wrong("amount", "amount must be what the page showed: an integer number of kobo.")
 }
 
-/** The one-time code; where it was asked for and left out, that is a fault. */
+/** Returns the one-time code; a fault if it was asked for and left out. */
 const readCode = ({ otp }: Fields): string | null | Problem => {
   if (otp === undefined) return null
   return otp.trim() === ""
@@ -198,7 +198,7 @@ const readCode = ({ otp }: Fields): string | null | Problem => {
     : otp.trim()
 }
 
-/** As they were typed, for the form to show again. */
+/** Returns the fields as typed, for the form to show again. */
 export const typedFields = ({ name = "", email = "", phone = "", amount }: Fields): TypedFields => ({
   name,
   email,
@@ -212,23 +212,23 @@ const NO_EMAIL = problem(
   "email",
 )
 
-/** What a page asks for. */
+/** What a page asks for, and how it reads a submission. */
 export interface Asked {
   readonly asksDetails: boolean
-  /** The customer is known, and the rail needs an e-mail address that nobody has. */
+  /** The customer exists without an e-mail address, which the rail needs. */
   readonly asksEmail: boolean
-  /** Payment methods are given on the rail's own page. */
+  /** Buyers enter payment methods on the rail's own page. */
   readonly hosted: boolean
-  /** Whether test cards stand for methods here. */
+  /** Whether test cards select test methods. */
   readonly simulated: boolean
-  /** What amounts are in. */
+  /** The unit of amounts. */
   readonly amountsIn: "kobo" | "naira"
-  /** It is answered with the form, which says at each field what is missing; a program names a payment method instead of a card. */
+  /** The answer is the form, which shows each fault at its field. A program may name a payment method instead of a card. */
   readonly inForm: boolean
   readonly now: number
 }
 
-/** What was submitted, or what is wrong with it, in the order of the form. */
+/** Returns the submission, or its faults in the order of the form. */
 export const readSubmission = (
   fields: Fields,
   asked: Asked,
@@ -247,7 +247,7 @@ export const readSubmission = (
     ...[code].filter(isFault),
   ]
   if (problems.length > 0)
-    // Each names the field that it is about.
+    // Each problem names its field.
     return { faults: problems.map((one) => ({ field: one.param as FormField, problem: one })) }
   return {
     details: asksDetails ? ({ name, email: mail, phone } as Details) : null,
@@ -257,7 +257,7 @@ export const readSubmission = (
     simulated: asked.simulated,
     number: fields.submission === undefined ? null : hashOf(fields.submission),
     amountKobo: amountKobo as number | null,
-    // Only a form of ours has it.
+    // Only our own forms send it.
     seenKobo: fields.seen !== undefined && digits(fields.seen) ? Number(fields.seen) : null,
   }
 }

@@ -1,4 +1,4 @@
-/** What comes next of a subscription, and what keeps it from being served, as pages say it. Pure. */
+/** Describes for pages what happens next on a subscription, and why it is not served in full. Pure. */
 
 import type { PlanRow } from "../../billing/plan/plan.ts"
 import type { SubscriptionRow } from "../../billing/subscription/subscription.ts"
@@ -6,7 +6,7 @@ import type { Halt, Upcoming } from "../../pages/views.ts"
 
 type Named = Pick<PlanRow, "name" | "overage_per_unit_kobo">
 
-/** What comes next of a subscription that owes nothing; undefined where it owes something, or has not begun. */
+/** Returns the next event of a subscription that owes nothing; undefined: it owes something, or has not started. */
 export const upcomingOf = (
   row: SubscriptionRow,
   { name: plan, overage_per_unit_kobo }: Named,
@@ -26,7 +26,7 @@ export const upcomingOf = (
   return undefined
 }
 
-/** Why a subscription is not served in full: what escalation did, which paying undoes, or a pause that was asked for; undefined where it is. */
+/** Returns why a subscription is not served in full: an escalation, which a payment ends, or a requested pause. undefined: it is served. */
 export const haltOf = (row: SubscriptionRow, plan: string): Halt | undefined => {
   const { dunning, escalation, pause } = row
   if (pause !== null) return { plan, what: "pause", since: pause.at, ends: { at: pause.resumesAt } }

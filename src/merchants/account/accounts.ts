@@ -1,4 +1,4 @@
-/** Accounts, and the keys that they begin with. */
+/** Reads, creates and changes accounts. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { decide, restore, stateName } from "../../../machines/decide.ts"
@@ -22,12 +22,12 @@ export interface AccountRow {
   readonly vertical: Vertical | null
   readonly api_plan: ApiPlan
   readonly live_access: LiveAccess
-  /** Where new payment methods come from in live (decision P4). */
+  /** The rail of new live payment methods (decision P4). */
   readonly rail: RailName
   readonly created_at: number
 }
 
-/** The account as one of its environments shows it. */
+/** Renders the account as the API shows it in one environment. */
 export const renderAccount = (row: AccountRow, livemode: boolean): typeof Account.Type => ({
   id: row.id,
   object: "account",
@@ -44,7 +44,7 @@ export const findAccount = Effect.fnUntraced(function* (id: string) {
   return row
 })
 
-/** An account that has books: a merchant's, or the service's own. */
+/** Finds any account that has books: a merchant's, or the service's own. */
 export const findBooksOwner = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id}`
@@ -56,7 +56,7 @@ export const listAccounts = Effect.gen(function* () {
   return yield* sql<AccountRow>`SELECT * FROM account a WHERE id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")} ORDER BY id`
 })
 
-/** The account, locked, though not against what is written of it meanwhile; undefined where there is none. */
+/** Locks the account's row (FOR NO KEY UPDATE: rows that reference it can still be inserted). Undefined if there is none. */
 export const lockAccount = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] =
@@ -73,8 +73,8 @@ export interface NewAccount {
 }
 
 /**
- * Inserts an account with a secret and a publishable key for the sandbox, and for live where its access is approved, in the running
- * transaction.
+ * Inserts an account in the running transaction, with a secret and a publishable sandbox key. If its live access is approved, it also
+ * gets live keys.
  */
 export const insertAccount = Effect.fn("account.insert")(function* (input: NewAccount) {
   const sql = yield* SqlClient.SqlClient
@@ -99,21 +99,21 @@ export const insertAccount = Effect.fn("account.insert")(function* (input: NewAc
   return { account: row!, keys: { ...sandbox, ...live } }
 })
 
-/** The same in a transaction of its own. */
+/** Runs `insertAccount` in a new transaction. */
 export const createAccount = Effect.fn("account.create")(function* (input: NewAccount) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(insertAccount(input))
 })
 
-/** Moves an account's access to live (decision J4). Undefined: no such account; "refused": not from where it stands. */
+/** Changes an account's live access (decision J4). Undefined: no such account; `refused`: not allowed from its current state. */
 export const transitionLiveAccess = Effect.fn("account.moveLiveAccess")(function* (id: string, event: LiveAccessMove) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(
     Effect.gen(function* () {
       const account = yield* lockAccount(id)
       if (account === undefined) return undefined
-      const standing = restore(liveAccessMachine, account.live_access, {})
-      const { changed, snapshot } = decide(liveAccessMachine, standing, { type: event, at: currentTime() })
+      const current = restore(liveAccessMachine, account.live_access, {})
+      const { changed, snapshot } = decide(liveAccessMachine, current, { type: event, at: currentTime() })
       if (!changed) return { account, refused: true }
       const [row] = yield* sql<AccountRow>`
         UPDATE account SET live_access = ${stateName(snapshot)}, live_since = ${event === "approve" ? sql`now()` : sql`live_since`}
@@ -123,7 +123,7 @@ export const transitionLiveAccess = Effect.fn("account.moveLiveAccess")(function
   )
 })
 
-/** Puts an account on another API plan. The change is kept: invoices charge each plan for its share of the month. */
+/** Changes an account's API plan. The change is stored, so that invoices charge each plan for its share of the month. */
 export const setPlan = Effect.fn("account.setPlan")(function* (id: string, plan: ApiPlan) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(

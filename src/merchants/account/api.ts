@@ -1,4 +1,4 @@
-/** Accounts on the wire. */
+/** The wire schemas and endpoints of accounts. */
 import { Schema } from "effect"
 import { LIVE_ACCESS } from "../../../machines/live_access.ts"
 import { API_PLANS } from "../../base/apiPlans.ts"
@@ -48,7 +48,7 @@ export const accountApi = {
   clientConfig: declare({
     method: "GET",
     path: "/client/config",
-    summary: "What a page of the merchant needs to know, with a publishable key",
+    summary: "Get the settings that a merchant's page needs, with a publishable key",
     access: "publishable",
     status: 200,
     success: ClientConfig,

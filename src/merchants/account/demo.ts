@@ -1,4 +1,4 @@
-/** The demo account of a development machine, and its key, which is kept beside the data for its owner's eyes. */
+/** The demo account of a development machine, with its key in a file beside the data, readable by the file's owner only. */
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
@@ -10,39 +10,39 @@ import { hashKey } from "../../security/key/key.ts"
 import { insertAccount, listAccounts } from "./accounts.ts"
 
 const DEMO_NAME = "Demo merchant"
-/** Keys looked at: of the databases that were used last. */
-const MAX_KEPT = 100
+/** The newest keys that are read: those of the most recently used databases. */
+const MAX_KEYS = 100
 
-/** Does something to what is in DATA_DIR. */
-const attempt = <A>(what: "read" | "written", path: string, work: () => A): Effect.Effect<A, ConfigProblem> =>
+/** Reads or writes a file in DATA_DIR. */
+const attempt = <A>(access: "read" | "written", path: string, work: () => A): Effect.Effect<A, ConfigProblem> =>
   Effect.try({
     try: work,
-    catch: () => new ConfigProblem({ message: `DATA_DIR cannot be ${what}: ${path}.` }),
+    catch: () => new ConfigProblem({ message: `DATA_DIR cannot be ${access}: ${path}.` }),
   })
 
 const readText = (file: string): string => (existsSync(file) ? readFileSync(file, "utf8") : "")
 
-/** The keys in the file: one for each database that was used with this DATA_DIR, and such as never came to be. */
-const readKept = (file: string) =>
-  attempt("read", file, () => readText(file).split("\n").filter(Boolean).slice(-MAX_KEPT))
+/** Reads the keys in the file: one for each database used with this DATA_DIR, and keys whose transaction did not commit. */
+const readKeys = (file: string) =>
+  attempt("read", file, () => readText(file).split("\n").filter(Boolean).slice(-MAX_KEYS))
 
-const keep = (file: string, key: string) =>
+const appendKey = (file: string, key: string) =>
   attempt("written", file, () => {
-    // A process that died may have left a part of a line.
+    // A crashed process may have left an incomplete line.
     const end = /[^\n]$/.test(readText(file)) ? "\n" : ""
     appendFileSync(file, `${end}${key}\n`, { mode: 0o600, flush: true })
   })
 
-/** Which of these keys the database knows as active. */
-const findKnown = Effect.fnUntraced(function* (keys: ReadonlyArray<string>) {
+/** Returns the newest of these keys that is active in the database. */
+const findActive = Effect.fnUntraced(function* (keys: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   const found = yield* sql<{ hash: Uint8Array }>`
     SELECT hash FROM api_key WHERE hash = ANY(${keys.map(hashKey)}::bytea[]) AND revoked_at IS NULL`
-  const known = new Set(found.map(({ hash }) => Buffer.from(hash).toString("hex")))
-  return keys.findLast((key) => known.has(Buffer.from(hashKey(key)).toString("hex")))
+  const active = new Set(found.map(({ hash }) => Buffer.from(hash).toString("hex")))
+  return keys.findLast((key) => active.has(Buffer.from(hashKey(key)).toString("hex")))
 })
 
-/** A key of the demo account, which is created where there is no account at all; undefined where there are others only. */
+/** Creates a key of the demo account. Creates that account if there are no accounts; returns undefined if all are others. */
 const createDemoKey = Effect.gen(function* () {
   const accounts = yield* listAccounts
   if (accounts.length === 0) return (yield* insertAccount({ businessName: DEMO_NAME })).keys.sk_test
@@ -52,8 +52,8 @@ const createDemoKey = Effect.gen(function* () {
 })
 
 /**
- * The demo account's sandbox key: created on the first start, the same ever after. It is in the file before it is in the
- * database for others to see: a process that dies in between leaves no key that works and that nobody knows.
+ * Returns the demo account's sandbox key, created on the first start. The key is written to the file before the commit:
+ * after a crash in between there is no active key that is missing from the file.
  */
 export const demoKey = Effect.fnUntraced(function* (dataDir: string) {
   const sql = yield* SqlClient.SqlClient
@@ -62,10 +62,10 @@ export const demoKey = Effect.fnUntraced(function* (dataDir: string) {
   return yield* sql.withTransaction(
     Effect.gen(function* () {
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.demo})`
-      const known = yield* findKnown(yield* readKept(file))
-      if (known !== undefined) return known
+      const existing = yield* findActive(yield* readKeys(file))
+      if (existing !== undefined) return existing
       const key = yield* createDemoKey
-      if (key !== undefined) yield* keep(file, key)
+      if (key !== undefined) yield* appendKey(file, key)
       return key
     }),
   )

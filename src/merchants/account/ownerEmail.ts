@@ -1,10 +1,10 @@
-/** E-mails to the owners of accounts: written in the transaction of what they are about, sent by a messenger. */
+/** Queues e-mails to account owners in the transaction that causes them. A worker sends them (ownerMail.ts). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { newId } from "../../base/ids.ts"
 import type { Tenant } from "../../db/tenant.ts"
 
-/** Writes to an account's owner; one whose address nobody knows gets nothing. */
+/** Queues an e-mail to the account's owner, if the account has an address. */
 export const emailOwner = Effect.fnUntraced(function* (
   { account_id, livemode }: Tenant,
   { subject, body }: { readonly subject: string; readonly body: string },

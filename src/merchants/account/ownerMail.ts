@@ -1,4 +1,4 @@
-/** Sends what accounts' owners are written (ownerEmail.ts), where e-mail is set up. */
+/** Sends the queued e-mails to account owners (ownerEmail.ts), if e-mail is configured. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { SECOND_MS } from "../../base/time.ts"
@@ -7,12 +7,12 @@ import { Messengers } from "../../outbound/messenger/layer.ts"
 import type { Mailer } from "../../outbound/messenger/smtp.ts"
 import { every } from "../../process/workers.ts"
 
-const LOOK_EVERY_MS = 2 * SECOND_MS
+const POLL_MS = 2 * SECOND_MS
 const MAX_BATCH = 10
-/** A mail that could not be sent is tried again after a minute, then after twice as long each time, up to an hour. */
+/** A mail that could not be sent is retried after a minute, then after twice the time, up to an hour. */
 const FIRST_RETRY_MINUTES = 1
 const MAX_RETRY_MINUTES = 60
-/** A day: what the server refuses for so long it will not take. */
+/** About a day of retries: a server that refuses a mail for so long will not accept it. */
 const MAX_TRIES = 30
 const SENDER = "Recurring Billing"
 
@@ -20,11 +20,11 @@ interface OwnerEmail extends Ref {
   readonly recipient: string
   readonly subject: string
   readonly body: string
-  /** How often it was tried, this try included. */
+  /** Attempts so far, including this one. */
   readonly tries: number
 }
 
-/** Takes the mails whose turn has come. Their next turn is set at once: a crash sends them again, with the same Message-ID. */
+/** Takes the due mails and sets their next try in the same statement. After a crash they are sent again, with the same Message-ID. */
 const take = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<OwnerEmail>`
@@ -46,17 +46,17 @@ const send = Effect.fnUntraced(function* (mailer: Mailer, mail: OwnerEmail) {
       onFailure: (error) =>
         error._tag === "Refused" && (error.reason === "address_rejected" || mail.tries >= MAX_TRIES)
           ? Effect.asVoid(sql`UPDATE owner_email SET failure_reason = ${error.reason} WHERE ${isRef(sql, mail)}`)
-          : Effect.logError("owner e-mail is tried again later", { id, error: error._tag }),
+          : Effect.logError("owner e-mail failed, will be retried", { id, error: error._tag }),
     }),
   )
 })
 
-/** Sends for as long as the scope is open. */
+/** Sends queued mails while the scope is open. */
 export const ownerMailWorker = Effect.gen(function* () {
   const { mailer } = yield* Messengers
   if (mailer === undefined) return
-  const look = Effect.flatMap(take, (mails) =>
+  const sendDue = Effect.flatMap(take, (mails) =>
     Effect.forEach(mails, (mail) => send(mailer, mail), { concurrency: MAX_BATCH, discard: true }),
   )
-  yield* every("owner e-mails", LOOK_EVERY_MS, look)
+  yield* every("owner e-mails", POLL_MS, sendDue)
 })

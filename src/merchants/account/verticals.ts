@@ -1,4 +1,4 @@
-/** The business types of providers, which accounts are. */
+/** The business types of providers. A provider is an account. */
 
 export const VERTICALS = [
   "generic",

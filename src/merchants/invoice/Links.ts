@@ -1,4 +1,4 @@
-/** Signed links to invoices' PDFs: whoever has one may read that one document, for a day. */
+/** Signed links to invoice PDFs. A link gives access to one document, for a day. */
 import { Context, Effect, Layer } from "effect"
 import type { SqlError } from "effect/sql"
 import { isSame } from "../../base/sameSecret.ts"
@@ -16,14 +16,14 @@ const SECRET = "invoice_links"
 export class Links extends Context.Service<
   Links,
   {
-    /** The address of an invoice's PDF, good for a day. */
+    /** Returns the URL of an invoice's PDF, valid for a day. */
     readonly pdf: (invoice: Ref) => string
-    /** Whether a link is one of ours and still good. */
+    /** Whether a link's signature is right and has not expired. */
     readonly isGood: (invoice: string, search: URLSearchParams) => boolean
-    /** Whether it is whole, of an invoice that it led to. */
+    /** Whether the link's token is complete and belongs to the account of the invoice that it led to. */
     readonly isWhole: (invoice: Ref, search: URLSearchParams) => boolean
   }
->()("billing/invoice/Links") {
+>()("billing/merchants/invoice/Links") {
   static readonly layer: Layer.Layer<Links, SqlError.SqlError | ConfigProblem, Origin | SharedSecrets> = Layer.effect(
     Links,
     Effect.gen(function* () {

@@ -1,16 +1,16 @@
 /**
- * Invoices' PDFs, each version rendered once: by a thread of its own, since that takes tens of milliseconds in which nobody
- * else would be answered, and remembered while there is room.
+ * Renders invoices as PDFs, each version once, and caches them. A worker thread renders, because rendering takes tens of
+ * milliseconds and would block all requests.
  */
 import { Worker } from "node:worker_threads"
 import { Context, Effect, Layer } from "effect"
 import type { Seller } from "../../config/Config.ts"
 import type { InvoiceRow } from "./invoice.ts"
 
-/** Bytes of documents that are remembered; the one that was asked for longest ago goes first. */
+/** The size of the cache in bytes. The least recently used document is evicted first. */
 const MAX_BYTES = 16 * 1024 * 1024
 
-/** What the thread is asked for, and what it says; `id` tells answers apart. */
+/** The thread's request and answer. `id` matches them. */
 export interface Asked {
   readonly id: number
   readonly invoice: InvoiceRow
@@ -28,11 +28,11 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
-/** The thread, started when it is first needed, and again after it ended. */
+/** The worker thread. It starts when it is first needed, and again after it ended. */
 class Renderer {
   readonly #seller: Seller
   #worker: Worker | undefined
-  #asked = 0
+  #requests = 0
   readonly #waiting = new Map<number, Waiting>()
 
   constructor(seller: Seller) {
@@ -54,14 +54,14 @@ class Renderer {
     }
     worker.once("error", ended)
     worker.once("exit", () => ended(new Error("The thread that renders invoices ended.")))
-    // It keeps no process alive that has nothing else to do.
+    // The thread does not keep the process alive.
     worker.unref()
     return worker
   }
 
   render(invoice: InvoiceRow, businessName: string): Promise<Uint8Array> {
     this.#worker ??= this.#start()
-    const id = this.#asked++
+    const id = this.#requests++
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject })
       this.#worker!.postMessage({ id, invoice, businessName, seller: this.#seller } satisfies Asked)
@@ -75,11 +75,11 @@ class Renderer {
 
 interface Document {
   readonly pdf: Promise<Uint8Array>
-  /** 0 until it is rendered. */
+  /** 0 while it is rendering. */
   bytes: number
 }
 
-/** Documents by what they show, the one that was asked for longest ago first. */
+/** The cache of documents, by invoice, version and business name; least recently used first. */
 class Documents {
   readonly #renderer: Renderer
   readonly #documents = new Map<string, Document>()
@@ -89,7 +89,7 @@ class Documents {
     this.#renderer = renderer
   }
 
-  #forget(name: string): void {
+  #evict(name: string): void {
     this.#bytes -= this.#documents.get(name)?.bytes ?? 0
     this.#documents.delete(name)
   }
@@ -101,23 +101,23 @@ class Documents {
     this.#bytes += bytes
     for (const oldest of this.#documents.keys()) {
       if (this.#bytes <= MAX_BYTES) return
-      this.#forget(oldest)
+      this.#evict(oldest)
     }
   }
 
   get(invoice: InvoiceRow, businessName: string): Promise<Uint8Array> {
     const name = `${invoice.id} ${invoice.version} ${businessName}`
-    const known = this.#documents.get(name)
-    if (known !== undefined) {
+    const cached = this.#documents.get(name)
+    if (cached !== undefined) {
       this.#documents.delete(name)
-      this.#documents.set(name, known)
-      return known.pdf
+      this.#documents.set(name, cached)
+      return cached.pdf
     }
     const pdf = this.#renderer.render(invoice, businessName)
     this.#documents.set(name, { pdf, bytes: 0 })
     pdf.then(
       ({ byteLength }) => this.#rendered(name, byteLength),
-      () => this.#forget(name),
+      () => this.#evict(name),
     )
     return pdf
   }
@@ -126,11 +126,11 @@ class Documents {
 export class Pdfs extends Context.Service<
   Pdfs,
   {
-    /** An invoice as a PDF; what cannot be rendered is a defect. */
+    /** Renders an invoice as a PDF. A failure is a defect. */
     readonly pdf: (invoice: InvoiceRow, businessName: string) => Effect.Effect<Uint8Array>
   }
->()("billing/invoice/Pdfs") {
-  /** `seller`: who sends them. */
+>()("billing/merchants/invoice/Pdfs") {
+  /** `seller`: the issuer of the invoices. */
   static readonly layer = (seller: Seller): Layer.Layer<Pdfs> =>
     Layer.effect(
       Pdfs,

@@ -1,4 +1,4 @@
-/** Service invoices on the wire. */
+/** The wire schemas and endpoints of service invoices. */
 import { Schema } from "effect"
 import { INVOICE_STATUSES } from "../../../machines/invoice.ts"
 import { declare } from "../../http/Endpoint.ts"
@@ -63,7 +63,7 @@ export const invoiceApi = {
   list: declare({
     method: "GET",
     path: "/account/invoices",
-    summary: "List the service's invoices to this account",
+    summary: "List the invoices that this account gets for the service",
     access: "usage",
     query: Struct({ ...pageFields, status: Schema.optionalKey(oneOf(INVOICE_STATUSES)) }),
     status: 200,

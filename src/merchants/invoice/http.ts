@@ -32,7 +32,7 @@ export const invoiceRoutes = [
           const links = yield* Links
           const row = links.isGood(id!, search) ? yield* findInvoice(id!) : undefined
           if (row === undefined || !links.isWhole(row, search))
-            return yield* problem("link_invalid", "This link is not valid, or not any more: fetch the invoice again.")
+            return yield* problem("link_invalid", "This link is not valid or has expired: fetch the invoice again.")
           const account = (yield* findAccount(row.account_id))!
           const body = yield* (yield* Pdfs).pdf(row, account.business_name)
           return { contentType: "application/pdf", body, fileName: `${row.id}.pdf` }

@@ -1,4 +1,4 @@
-/** A service invoice: its table, its lifecycle, and how the API shows it. */
+/** A service invoice: its table, its lifecycle and its rendering for the API. */
 import { INVOICE_STATUSES, type InvoiceContext, type InvoiceStatus, invoiceMachine } from "../../../machines/invoice.ts"
 import { CURRENCY } from "../../base/money.ts"
 import { formatInstant, formatInstantOrNull } from "../../base/time.ts"
@@ -16,7 +16,7 @@ export const invoices = actorTable<InvoiceContext>()(
   { noun: "invoice", ids: "invoice", once: "(period_start_at, account_id, livemode)" },
   {
     test_clock_id: immutable(column.nullable(column.text)),
-    // The machine's states are what the API shows; a draft is in no row.
+    // The machine's states are the API's statuses. A draft is never stored.
     state: mutable(column.oneOf(INVOICE_STATUSES), (state) => state as InvoiceStatus),
     period_start_at: immutable(column.instant),
     period_end_at: immutable(column.instant),

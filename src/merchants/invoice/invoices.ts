@@ -1,4 +1,4 @@
-/** Drawing up, paying and voiding service invoices (decisions K4, K7). */
+/** Creates, pays and voids service invoices (decisions K4, K7). */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -25,9 +25,9 @@ import { type InvoiceRow, invoiceLifecycle, invoices } from "./invoice.ts"
 import { invoiceLines } from "./lines.ts"
 
 const DUE_AFTER_MS = 7 * DAY_MS
-/** The service's own books: an account without keys. */
+/** The service's own books belong to an account without keys. */
 const OWN_BOOKS = { account_id: OWN_ACCOUNT, livemode: true } as const
-/** Writes that were under way when the month ended have been counted by then. */
+/** By then, writes that were running at the end of the month are counted. */
 const COUNTED_AFTER_MS = 5 * MINUTE_MS
 
 interface Month {
@@ -52,7 +52,7 @@ const entriesFor = (
   return entriesOf(posting, row.id, about, facts, reverses)
 }
 
-/** What a transition does in the service's own books; an invoice over nothing does nothing there. */
+/** Returns a transition's entries in the service's own books; none for an invoice over ₦0. */
 const booksOf = (
   { decision, event }: Pick<InvoiceTransition, "decision" | "event">,
   row: InvoiceRow,
@@ -70,7 +70,7 @@ const outcomeOf = Effect.fnUntraced(function* (transition: InvoiceTransition) {
   }
 })
 
-/** Moves locked invoices by commands, in the running transaction; returns those that moved. */
+/** Applies commands to locked invoices in the running transaction. Returns the invoices that changed. */
 const transitionInvoices = Effect.fnUntraced(function* (
   commands: ReadonlyArray<Command<typeof invoiceMachine, InvoiceRow>>,
 ) {
@@ -79,11 +79,11 @@ const transitionInvoices = Effect.fnUntraced(function* (
   return all.map(({ row }) => row)
 })
 
-/** Accounts that are read at a time. */
+/** Accounts read per statement. */
 const PAGE = 500
 
-/** The next accounts that are billed for a month: those with access to live, since before its end, that have no invoice of it yet. */
-const billed = Effect.fnUntraced(function* (period: Month, only: string | undefined, after: string) {
+/** Reads the next accounts to bill for a month: live access since before its end, and no invoice for it yet. */
+const readBillable = Effect.fnUntraced(function* (period: Month, only: string | undefined, after: string) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<AccountRow>`
     SELECT a.* FROM account a
@@ -95,8 +95,8 @@ const billed = Effect.fnUntraced(function* (period: Month, only: string | undefi
     ORDER BY a.id LIMIT ${PAGE}`
 })
 
-/** Draws up an account's invoice; somebody else may do so at once, and one of us does. */
-const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: Month, now: number) {
+/** Creates an account's invoice. If two processes do so concurrently, one succeeds. */
+const createInvoice = Effect.fn("invoice.draw")(function* (account: AccountRow, period: Month, now: number) {
   const changes = yield* readPlanChanges(account.id)
   const used = (yield* readUsage(account.id, period.start)).get(period.start)
   const lines = invoiceLines({
@@ -108,12 +108,12 @@ const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: M
     writes: used?.write_requests ?? 0,
     nudges: used?.nudges ?? 0,
   })
-  const birth = start(invoiceMachine, { type: "create", at: now, dueAt: period.end + DUE_AFTER_MS })
+  const first = start(invoiceMachine, { type: "create", at: now, dueAt: period.end + DUE_AFTER_MS })
   const row: InvoiceRow = {
     account_id: account.id,
     livemode: true,
     id: newId("invoice"),
-    version: birth.version,
+    version: first.version,
     test_clock_id: null,
     period_start_at: period.start,
     period_end_at: period.end,
@@ -122,34 +122,34 @@ const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: M
     total_kobo: totalOf(lines),
     vat_kobo: Math.max(0, vatIn(totalOf(lines), yield* VatRate)),
     created_at: now,
-    ...invoices.snapshotColumns(birth.to, birth.decision.snapshot.context),
+    ...invoices.snapshotColumns(first.to, first.decision.snapshot.context),
   }
-  yield* commit([created(invoiceLifecycle, birth, row, { entries: booksOf(birth, row) })])
+  yield* commit([created(invoiceLifecycle, first, row, { entries: booksOf(first, row) })])
 })
 
 /**
- * Draws up the invoices of a month that are not drawn up yet. Late, twice or on two nodes: the result is one. Returns the accounts of which
- * none could be drawn up.
+ * Creates the missing invoices of a month. Each account gets one, even if this runs late, twice or on two nodes. Returns the accounts
+ * whose invoice failed.
  */
 export const drawInvoices = Effect.fn("invoice.drawAll")(function* (period: Month, only?: string) {
   const sql = yield* SqlClient.SqlClient
   const now = currentTime()
   const failed: Array<string> = []
-  let accounts: ReadonlyArray<AccountRow> = yield* billed(period, only, "")
+  let accounts: ReadonlyArray<AccountRow> = yield* readBillable(period, only, "")
   while (accounts.length > 0) {
     for (const account of accounts) {
-      // One that cannot be drawn up holds nobody else's back; it is tried again with the next round.
-      yield* Effect.catchCause(sql.withTransaction(draw(account, period, now)), (cause) => {
+      // A failed invoice does not block the others. The next run retries it.
+      yield* Effect.catchCause(sql.withTransaction(createInvoice(account, period, now)), (cause) => {
         failed.push(account.id)
-        return Effect.logError("invoice cannot be drawn up", { account: account.id }, cause)
+        return Effect.logError("cannot create the invoice", { account: account.id }, cause)
       })
     }
-    accounts = accounts.length < PAGE ? [] : yield* billed(period, only, accounts.at(-1)!.id)
+    accounts = accounts.length < PAGE ? [] : yield* readBillable(period, only, accounts.at(-1)!.id)
   }
   return failed
 })
 
-/** The invoices of a month, of one account or of all. */
+/** Reads the invoices of a month, of one account or of all. */
 export const readInvoices = Effect.fnUntraced(function* (period: Month, only?: string) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<InvoiceRow>`
@@ -157,17 +157,17 @@ export const readInvoices = Effect.fnUntraced(function* (period: Month, only?: s
       AND ${only === undefined ? sql`true` : sql`account_id = ${only}`} ORDER BY id`
 })
 
-/** Accounts that are not invoiced for a month, by why. */
+/** The number of accounts without an invoice for a month, by reason. */
 export interface NotBilled {
-  /** They have no access to live. */
+  /** No live access. */
   readonly without: number
-  /** They were let into live after the month. */
+  /** Live access since after the month. */
   readonly later: number
-  /** They are on their way to another cell, which invoices them. */
+  /** Moving to another cell, which invoices them. */
   readonly moving: number
 }
 
-/** Why accounts are not invoiced for a month, one or all that are here. */
+/** Counts the accounts that are not invoiced for a month, of one account or of all in this cell. */
 export const readNotBilled = Effect.fnUntraced(function* (period: Month, only?: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<NotBilled>`
@@ -180,20 +180,20 @@ export const readNotBilled = Effect.fnUntraced(function* (period: Month, only?: 
   return row!
 })
 
-/** The job of every minute: last month's invoices, once the month is well over. */
+/** Creates last month's invoices, once the month's usage is counted. A job runs this every minute. */
 export const drawLastMonth = Effect.suspend(() => {
   const last = monthOf(currentTime(), -1)
   return currentTime() < last.end + COUNTED_AFTER_MS ? Effect.void : Effect.asVoid(drawInvoices(last))
 })
 
-/** An invoice of whatever account: its links name it alone. */
+/** Finds an invoice of any account by ID, for links that name no account. */
 export const findInvoice = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<InvoiceRow>`SELECT * FROM invoice i WHERE id = ${id} AND ${livesHere(sql, "i")}`
   return row
 })
 
-/** Moves an invoice by hand. Undefined: no such invoice; `refused`: not from where it stands. */
+/** Pays or voids an invoice by hand. Undefined: no such invoice; `refused`: not allowed from its current state. */
 export const transitionInvoice = Effect.fn("invoice.move")(function* (id: string, type: "pay" | "void") {
   const sql = yield* SqlClient.SqlClient
   const work = Effect.gen(function* () {
@@ -206,7 +206,7 @@ export const transitionInvoice = Effect.fn("invoice.move")(function* (id: string
   return yield* sql.withTransaction(work)
 })
 
-/** Invoices fall overdue on their day. */
+/** Marks invoices overdue on their due date. */
 export const invoiceTimers = timerHandler(
   invoiceLifecycle,
   (due: ReadonlyArray<Due<typeof invoiceMachine, InvoiceRow>>) => Effect.as(transitionInvoices(due), Effect.void),

@@ -1,4 +1,4 @@
-/** What a month comes to (decisions K2, K4, K7). Pure. */
+/** Computes the lines of a month's invoice (decisions K2, K4, K7). Pure. */
 import { shareOf } from "../../../machines/billing.ts"
 import type { ApiPlan } from "../../base/apiPlans.ts"
 import { formatKobo } from "../../base/money.ts"
@@ -11,7 +11,7 @@ export interface InvoiceLine {
   readonly type: (typeof INVOICE_LINE_TYPES)[number]
   readonly description: string
   readonly quantity: number
-  /** Kobo, as are amounts. */
+  /** Kobo, like `amount`. */
   readonly unit_amount: number
   readonly amount: number
 }
@@ -42,15 +42,14 @@ const line = (type: InvoiceLine["type"], description: string, quantity: number, 
   amount: quantity * unit_amount,
 })
 
-/** The lines of a month's invoice. What is used is measured by the plan that is in force at the month's end. */
+/** Returns the lines of a month's invoice. Overage is charged by the plan in force at the end of the month. */
 export const invoiceLines = ({ start, end, plan, changes, writes, nudges }: Month): ReadonlyArray<InvoiceLine> => {
   const lines = [line("plan_fee", `${NAMES[plan]} plan, ${monthInWords(start)}`, 1, ALLOWANCES[plan].feeKobo)]
   let before = plan
   for (const { at, to } of changes) {
     const difference = ALLOWANCES[to].feeKobo - ALLOWANCES[before].feeKobo
-    // By whole seconds.
-    const rest = Math.floor((end - at) / SECOND_MS)
-    const amount = shareOf(difference, rest, (end - start) / SECOND_MS)
+    const restSeconds = Math.floor((end - at) / SECOND_MS)
+    const amount = shareOf(difference, restSeconds, (end - start) / SECOND_MS)
     lines.push(line("proration", `${NAMES[before]} to ${NAMES[to]} from ${dayInWords(at)}`, 1, amount))
     before = to
   }

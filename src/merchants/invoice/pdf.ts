@@ -1,4 +1,4 @@
-/** An invoice as a PDF: real text, amounts in ₦, days in words. */
+/** Writes an invoice as a PDF: selectable text, amounts in ₦, dates in words. */
 import { createRequire } from "node:module"
 import PDFDocument from "pdfkit"
 import { formatKobo } from "../../base/money.ts"
@@ -6,15 +6,15 @@ import { dayInWords, monthInWords } from "../../base/time.ts"
 import type { Seller } from "../../config/Config.ts"
 import type { InvoiceRow } from "./invoice.ts"
 
-/** What an invoice shows. */
+/** The data that an invoice shows. */
 export interface Shown {
   readonly invoice: InvoiceRow
-  /** Of the merchant. */
+  /** The merchant's business name. */
   readonly businessName: string
   readonly seller: Seller
 }
 
-/** The fonts that every PDF reader has lack the ₦ sign. */
+/** The fonts built into PDF readers lack the ₦ sign. */
 const fonts = createRequire(import.meta.url)
 const REGULAR = fonts.resolve("dejavu-fonts-ttf/ttf/DejaVuSans.ttf")
 const BOLD = fonts.resolve("dejavu-fonts-ttf/ttf/DejaVuSans-Bold.ttf")
@@ -33,7 +33,7 @@ interface Column {
   readonly to: number
   readonly align: "left" | "right"
 }
-/** Each is wide enough for its heading in bold and for the longest amount of a month. */
+/** Each column fits its bold heading and the longest amount of a month. */
 const COLUMNS: ReadonlyArray<Column> = [
   { from: MARGIN, to: 288, align: "left" },
   { from: 296, to: 352, align: "right" },
@@ -41,7 +41,7 @@ const COLUMNS: ReadonlyArray<Column> = [
   { from: 450, to: RIGHT, align: "right" },
 ]
 const HEADINGS = ["Description", "Quantity", "Unit price", "Amount"] as const
-/** Two blocks beside each other. */
+/** The columns of two blocks side by side. */
 const HALVES: readonly [Column, Column] = [
   { from: MARGIN, to: 290, align: "left" },
   { from: 306, to: RIGHT, align: "left" },
@@ -49,7 +49,7 @@ const HALVES: readonly [Column, Column] = [
 
 const STATES = { open: "Open", overdue: "Overdue", paid: "Paid", void: "Void" } as const
 
-/** A page that is written from top to bottom, and the next where it is full. */
+/** Writes pages from top to bottom. Adds a page if the current one is full. */
 class Sheet {
   readonly #document: PDFKit.PDFDocument
   #y = MARGIN
@@ -66,7 +66,7 @@ class Sheet {
     return this.#document.font(bold ? BOLD : REGULAR).fontSize(size)
   }
 
-  /** How high texts are beside each other, wrapped where they are wider than their columns. */
+  /** Returns the height of a row of texts, wrapped to their columns (points). */
   #heightOf(texts: ReadonlyArray<string>, columns: ReadonlyArray<Column>): number {
     const heights = texts.map((text, n) =>
       this.#document.heightOfString(text, { width: columns[n]!.to - columns[n]!.from, lineGap: LINE_GAP }),
@@ -74,18 +74,18 @@ class Sheet {
     return Math.max(...heights)
   }
 
-  /** Writes texts beside each other; `again` writes what a new page begins with. */
+  /** Writes a row of texts. `onNewPage` writes the start of a new page. */
   row(
     texts: ReadonlyArray<string>,
     columns: ReadonlyArray<Column>,
-    { bold = false, size = SIZE, again = () => {} } = {},
+    { bold = false, size = SIZE, onNewPage = () => {} } = {},
   ): void {
     this.#style(bold, size)
     let height = this.#heightOf(texts, columns)
     if (this.#y + height > BOTTOM) {
       this.#document.addPage()
       this.#y = MARGIN
-      again()
+      onNewPage()
       this.#style(bold, size)
       height = this.#heightOf(texts, columns)
     }
@@ -107,7 +107,7 @@ const WHOLE: ReadonlyArray<Column> = [{ from: MARGIN, to: RIGHT, align: "left" }
 /** A heading, and lines below it. */
 type Block = readonly [heading: string, ...lines: ReadonlyArray<string>]
 
-/** Two blocks beside each other. */
+/** Writes two blocks side by side. */
 const beside = (sheet: Sheet, [leftHeading, ...left]: Block, [rightHeading, ...right]: Block): void => {
   sheet.row([leftHeading, rightHeading], HALVES, { bold: true })
   sheet.row([left.join("\n"), right.join("\n")], HALVES)
@@ -124,7 +124,7 @@ const sellerLines = ({ name, address, tin, email }: Seller): Block => [
 const statusOf = ({ state, paid_at }: InvoiceRow): string =>
   `Status: ${STATES[state]}${paid_at === null ? "" : ` on ${dayInWords(paid_at)}`}`
 
-/** How it is paid; undefined where there is nothing to pay. */
+/** The payment instructions; undefined if nothing is to pay. */
 const payment = ({ invoice, seller }: Shown): Block | undefined => {
   if (invoice.state === "paid" || invoice.state === "void" || invoice.total_kobo <= 0) return undefined
   return [
@@ -144,7 +144,7 @@ const writeLines = (sheet: Sheet, { invoice }: Shown): void => {
   headings()
   for (const { description, quantity, unit_amount, amount } of invoice.lines) {
     const cells = [description, String(quantity), formatKobo(unit_amount), formatKobo(amount)]
-    sheet.row(cells, COLUMNS, { again: headings })
+    sheet.row(cells, COLUMNS, { onNewPage: headings })
   }
   sheet.rule()
   const sums: ReadonlyArray<Column> = [{ from: MARGIN, to: 442, align: "right" }, COLUMNS[3]!]
@@ -168,9 +168,9 @@ const write = (sheet: Sheet, shown: Shown): void => {
   sheet.space(GAP)
   writeLines(sheet, shown)
   sheet.space(GAP)
-  const paying = payment(shown)
-  if (paying === undefined) return
-  const [heading, ...lines] = paying
+  const instructions = payment(shown)
+  if (instructions === undefined) return
+  const [heading, ...lines] = instructions
   sheet.row([heading], WHOLE, { bold: true })
   sheet.row([lines.join("\n")], WHOLE)
 }

@@ -1,4 +1,4 @@
-/** Providers on the wire. */
+/** The wire schemas and endpoints of providers. */
 import { Schema } from "effect"
 import { LIVE_ACCESS } from "../../../machines/live_access.ts"
 import { declare } from "../../http/Endpoint.ts"
@@ -51,7 +51,7 @@ export const ProviderChange = Struct({
 
 const vertical = oneOf(VERTICALS)
 
-/** A few words that make sense in a history. */
+/** The shortest reason that makes sense in a history is 5 characters. */
 const REASON = "a string of 5 to 500 characters that says why, without control characters other than tab and line ends"
 export const reason = text(500, 5)
   .check(Schema.makeFilter((reason: string) => Array.from(reason.trim()).length >= 5))

@@ -1,4 +1,4 @@
-/** Providers: accounts by their business type (decision J7). */
+/** Reads and changes the business type of providers (decision J7). A provider is an account. */
 
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -44,7 +44,7 @@ export const renderProviderChange = (row: ProviderChangeRow, livemode: boolean):
   reason: row.reason,
 })
 
-/** A business type holds in both environments: its history is kept with the live one. */
+/** The tenant of a provider's history. The business type is the same in both environments, so its history is stored as live. */
 export const historyOf = ({ account_id }: Tenant): Tenant => ({ account_id, livemode: true })
 
 const write = Effect.fnUntraced(function* (id: string, vertical: Vertical) {
@@ -53,29 +53,29 @@ const write = Effect.fnUntraced(function* (id: string, vertical: Vertical) {
   return row!
 })
 
-/** Refuses what is no provider (404). */
+/** Fails with 404 if the account is no provider. */
 export const requireProvider = ({ account_id }: Tenant) =>
   Effect.flatMap(findAccount(account_id), (account) =>
     account === undefined ? Effect.fail(noSuch("provider", account_id)) : Effect.void,
   )
 
-/** Whether the provider's own choice is still open: approval is pending, or none was made yet. */
+/** Whether the provider may still choose: it has no business type yet, or live access was never approved. */
 const isOpen = ({ live_access, vertical }: AccountRow): boolean =>
   vertical === null || (live_access !== "approved" && live_access !== "suspended")
 
-/** The provider chooses its business type. */
+/** Sets the business type that the provider chose. */
 export const chooseVertical = Effect.fn("provider.chooseVertical")(function* (tenant: Tenant, vertical: Vertical) {
   const account = (yield* lockAccount(tenant.account_id))!
   if (account.vertical === vertical) return renderProvider(account, tenant.livemode)
   if (!isOpen(account))
     return yield* problem(
       "vertical_locked",
-      `The business type of an approved provider stays what it is (${account.vertical}): ask us to change it.`,
+      `An approved provider cannot change its business type (${account.vertical}): ask us to change it.`,
     )
   return renderProvider(yield* write(account.id, vertical), tenant.livemode)
 })
 
-/** An administrator changes a provider's business type, for a reason that is kept. */
+/** Changes a provider's business type for an administrator, and stores the reason. */
 export const changeVertical = Effect.fn("provider.changeVertical")(function* (
   tenant: Tenant,
   input: { readonly vertical: Vertical; readonly reason: string; readonly administrator: string },

@@ -1,4 +1,4 @@
-/** What the API plans include and what more costs (decision K2). Pure. */
+/** The allowances of the API plans and the prices of overage (decision K2). Pure. */
 import type { ApiPlan } from "../../base/apiPlans.ts"
 
 export interface Allowance {
@@ -7,13 +7,13 @@ export interface Allowance {
   /** null: without limit. */
   readonly writes: number | null
   readonly nudges: number
-  /** Kobo for each nudge beyond. */
+  /** Kobo for each nudge beyond the allowance. */
   readonly nudgeKobo: number
-  /** The most that nudges beyond may come to in a month; null: no cap. */
+  /** The maximum charge for nudge overage in a month (kobo); null: no cap. */
   readonly nudgeCapKobo: number | null
 }
 
-/** ₦0.1 for each block of 1,000 writes begun beyond the allowance. */
+/** ₦0.1 for each started block of 1,000 writes beyond the allowance. */
 export const WRITE_BLOCK = 1000
 export const WRITE_BLOCK_KOBO = 10
 
@@ -38,7 +38,7 @@ export const nudgeOverage = (used: number, { nudges, nudgeKobo, nudgeCapKobo }: 
 export const THRESHOLDS = [80, 100] as const
 export type Threshold = (typeof THRESHOLDS)[number]
 
-/** The percentages of an allowance that `used` has reached beyond `announced`, lowest first. */
+/** Returns the thresholds (percent) above `announced` that `used` has reached, lowest first. */
 export const thresholdsReached = (
   used: number,
   included: number | null,
@@ -46,7 +46,7 @@ export const thresholdsReached = (
 ): ReadonlyArray<Threshold> =>
   included === null ? [] : THRESHOLDS.filter((percent) => percent > announced && used * 100 >= included * percent)
 
-/** A calendar month in UTC (decision K1), in milliseconds since the epoch. */
+/** Returns the calendar month of `at` in UTC, `months` later (decision K1), in milliseconds since the epoch. */
 export const monthOf = (at: number, months = 0) => {
   const date = new Date(at)
   return {

@@ -1,4 +1,4 @@
-/** Usage on the wire. */
+/** The wire schemas and endpoints of usage. */
 import { Schema } from "effect"
 import { API_PLANS } from "../../base/apiPlans.ts"
 import { declare } from "../../http/Endpoint.ts"
@@ -20,7 +20,7 @@ export const Usage = Struct({
     remaining: NullOr(Int),
     overage: Int,
     overage_rate_per_1000: NullOr(kobo),
-    projected_overage_amount: kobo.annotate({ description: "What the overage comes to as the count stands (kobo)" }),
+    projected_overage_amount: kobo.annotate({ description: "The price of the overage so far (kobo)" }),
   }),
   read_requests: Struct({ used: Int, metered: Literal(false) }),
   nudges: Struct({
@@ -55,11 +55,11 @@ export const Usage = Struct({
   ],
 })
 
-/** What `usage.threshold_reached` is about. */
+/** The object of the event `usage.threshold_reached`. */
 export const UsageThreshold = Struct({
   object: Literal("usage_threshold"),
   metric: Literals(["write_requests", "nudges"]),
-  threshold: Literals(THRESHOLDS).annotate({ description: "Per cent of what the month includes" }),
+  threshold: Literals(THRESHOLDS).annotate({ description: "Percent of the month's included amount" }),
   used: Int,
   included: Int,
 }).annotate({

@@ -1,4 +1,4 @@
-/** Counting towards the allowance of an account's API plan, and saying that a part of it is used up (decisions K2, K3). */
+/** Counts usage towards the allowance of an account's API plan, and announces reached thresholds (decisions K2, K3). */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,13 +13,13 @@ import type { UsageThreshold } from "./api.ts"
 
 type Used = typeof UsageThreshold.Type
 
-/** What is counted: the columns that have the count and what was announced of it, and the field of the allowance. */
+/** For each metric: its columns for the count and the last announced threshold, and its field of the allowance. */
 const COUNTED = {
   write_requests: { count: "write_requests", announced: "write_threshold", included: "writes" },
   nudges: { count: "nudges", announced: "nudge_threshold", included: "nudges" },
 } as const
 
-/** Tells the account and its owner, once, that a part of an allowance is used up. */
+/** Announces each reached threshold once: an event for the account and an e-mail to its owner. */
 const announce = Effect.fnUntraced(function* (
   account: string,
   metric: Used["metric"],
@@ -27,7 +27,7 @@ const announce = Effect.fnUntraced(function* (
   count: Pick<Used, "used" | "included">,
 ) {
   const at = currentTime()
-  const what = metric === "nudges" ? "nudges" : "write requests"
+  const metricLabel = metric === "nudges" ? "nudges" : "write requests"
   appendEvents(
     yield* unitOfWork,
     reached.map((threshold) => ({
@@ -41,10 +41,10 @@ const announce = Effect.fnUntraced(function* (
     })),
   )
   for (const threshold of reached) {
-    const body = `You have used ${count.used} of the ${count.included} ${what} that your plan includes this month (${threshold} %). What goes beyond is billed, not blocked.`
+    const body = `You have used ${count.used} of the ${count.included} ${metricLabel} that your plan includes this month (${threshold} %). Usage beyond that is billed, not blocked.`
     yield* emailOwner(
       { account_id: account, livemode: true },
-      { subject: `${threshold} % of this month's ${what} are used`, body },
+      { subject: `${threshold} % of this month's ${metricLabel} are used`, body },
     )
   }
 })
@@ -55,7 +55,7 @@ interface Counted {
   readonly plan: ApiPlan
 }
 
-const counting = (
+const countStatement = (
   sql: SqlClient.SqlClient,
   account: string,
   metric: Used["metric"],
@@ -65,16 +65,17 @@ const counting = (
   const columns = COUNTED[metric]
   const [count, announced] = [sql(columns.count), sql(columns.announced)]
   const start = PgTypes.timestamptz(monthOf(currentTime()).start)
-  const planned = plan === undefined ? sql`(SELECT api_plan FROM account WHERE id = ${account})` : sql`${plan}::text`
+  const currentPlan =
+    plan === undefined ? sql`(SELECT api_plan FROM account WHERE id = ${account})` : sql`${plan}::text`
   return sql<Counted>`
     INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, ${count}) VALUES (${account}, true, ${start}, ${by})
     ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET ${count} = u.${count} + excluded.${count}, updated_at = now()
-    RETURNING ${count} AS used, ${announced} AS announced, ${planned} AS plan`
+    RETURNING ${count} AS used, ${announced} AS announced, ${currentPlan} AS plan`
 }
 
 /**
- * Counts so many of this month's, in the running transaction; returns what is used by then, and when the month ends. The month is that of
- * the wall clock: only what is live is counted. `plan`: the account's, where the caller has it.
+ * Adds `by` to this month's count in the running transaction. Returns the new count and the end of the month. The month follows the
+ * wall clock: only live usage is counted. `plan`: the account's API plan, if the caller knows it.
  */
 export const countTowards = Effect.fnUntraced(function* (
   account: string,
@@ -84,7 +85,7 @@ export const countTowards = Effect.fnUntraced(function* (
 ) {
   const sql = yield* SqlClient.SqlClient
   const { start, end } = monthOf(currentTime())
-  const [counted] = yield* counting(sql, account, metric, by, plan)
+  const [counted] = yield* countStatement(sql, account, metric, by, plan)
   const { used } = counted!
   const included = ALLOWANCES[counted!.plan][COUNTED[metric].included]
   const reached = thresholdsReached(used, included, counted!.announced)
@@ -98,8 +99,8 @@ export const countTowards = Effect.fnUntraced(function* (
 })
 
 /**
- * The same with the last statement of the transaction, on condition that it reaches no threshold; returns what says how many are used, once
- * that is committed. A transaction that does reach one is run again, and counts before it ends.
+ * Counts in the last statement of the transaction and expects that no threshold is reached. Returns a function for the new count, valid
+ * after the commit. If a threshold is reached, the transaction is retried and counts by `countTowards`.
  */
 export const countLast = Effect.fnUntraced(function* (
   account: string,
@@ -115,19 +116,19 @@ export const countLast = Effect.fnUntraced(function* (
   const unit = yield* unitOfWork
   const { sql } = unit
   let used = 0
-  unit.add([["usage", counting(sql, account, metric, by, plan)]], {
+  unit.add([["usage", countStatement(sql, account, metric, by, plan)]], {
     usage: ([counted]) => {
       used = (counted as Counted).used
     },
   })
   const included = ALLOWANCES[plan][COUNTED[metric].included]
   if (included !== null) {
-    const reaches = THRESHOLDS.map(
+    const reachesThreshold = THRESHOLDS.map(
       (percent) => sql`(announced < ${percent} AND used * 100 >= ${included * percent}::bigint)`,
     )
     unit.expect({
       name: "usage_below_threshold",
-      statement: sql`SELECT FROM usage WHERE NOT (${sql.or(reaches)})`,
+      statement: sql`SELECT FROM usage WHERE NOT (${sql.or(reachesThreshold)})`,
       rows: 1,
     })
   }

@@ -1,6 +1,6 @@
 /**
- * Counting what accounts use (decisions K1, K3, K5). A live write is counted in its own transaction: the count is
- * exact and contiguous, and a write that fails is not in it. Reads are counted in memory and written down in batches.
+ * Counts the usage of accounts (decisions K1, K3, K5). A live write is counted in its own transaction, so the count is
+ * exact and contiguous and excludes failed writes. Reads are counted in memory and stored in batches.
  */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect, Exit, Layer } from "effect"
@@ -41,11 +41,11 @@ type Month = Pick<Read, "account_id" | "period_start_at">
 
 const nameOf = ({ account_id, period_start_at }: Month): string => `${account_id} ${period_start_at}`
 
-/** Reads that are counted and not written down yet, by account and month. */
+/** Counted reads that are not stored yet, by account and month. */
 class Reads {
   #rows = new Map<string, Read>()
-  /** Those that are being written down. */
-  #leaving: ReadonlyMap<string, Read> = new Map()
+  /** The reads that are being stored. */
+  #storing: ReadonlyMap<string, Read> = new Map()
 
   add(row: Read): void {
     const name = nameOf(row)
@@ -54,21 +54,21 @@ class Reads {
 
   waiting(month: Month): number {
     const name = nameOf(month)
-    return (this.#rows.get(name)?.reads ?? 0) + (this.#leaving.get(name)?.reads ?? 0)
+    return (this.#rows.get(name)?.reads ?? 0) + (this.#storing.get(name)?.reads ?? 0)
   }
 
-  /** Takes all of them, in one order everywhere, so that no two processes wait for each other. They wait until they are {@link left}. */
+  /** Takes all reads for storing, ordered by account so that processes cannot deadlock. They stay counted until {@link stored}. */
   take(): ReadonlyArray<Read> {
-    this.#leaving = this.#rows
+    this.#storing = this.#rows
     this.#rows = new Map()
-    return [...this.#leaving.values()].sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
+    return [...this.#storing.values()].sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
   }
 
-  /** What was taken is written down, or is to be taken again. */
-  left(written: boolean): void {
-    const leaving = this.#leaving
-    this.#leaving = new Map()
-    if (!written) for (const row of leaving.values()) this.add(row)
+  /** Ends a {@link take}: the reads are stored, or they are counted again. */
+  stored(isStored: boolean): void {
+    const taken = this.#storing
+    this.#storing = new Map()
+    if (!isStored) for (const row of taken.values()) this.add(row)
   }
 }
 
@@ -81,8 +81,8 @@ const writeReads = Effect.fnUntraced(function* (reads: Reads) {
     SELECT r.account_id, true, r.period_start_at, r.reads FROM ${rowsAsTable(rows, READS)} r
     JOIN account a ON a.id = r.account_id WHERE ${staysHere(sql, "r")}
     ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET read_requests = u.read_requests + excluded.read_requests, updated_at = now()`.pipe(
-    Effect.onExit((exit) => Effect.sync(() => reads.left(Exit.isSuccess(exit)))),
-    // Stopped in between they would be written down, and taken again.
+    Effect.onExit((exit) => Effect.sync(() => reads.stored(Exit.isSuccess(exit)))),
+    // An interruption after the commit would count them twice.
     Effect.uninterruptible,
   )
 })
@@ -95,7 +95,7 @@ const count = Effect.fnUntraced(function* (key: AccountKey, writes: number) {
   }
 })
 
-const standing = Effect.fnUntraced(function* (key: KnownKey) {
+const currentHeaders = Effect.fnUntraced(function* (key: KnownKey) {
   const { start, end } = monthOf(currentTime())
   if (key.kind !== "account" || !key.livemode) return headers(key, false, 0, end)
   const sql = yield* SqlClient.SqlClient
@@ -111,7 +111,7 @@ export const meteringLayer: Layer.Layer<Metering, never, SqlClient.SqlClient> = 
     const sql = yield* SqlClient.SqlClient
     const reads = new Reads()
     yield* Effect.addFinalizer(() =>
-      Effect.ignore(writeReads(reads), { log: "Warn", message: "the last reads are not counted" }),
+      Effect.ignore(writeReads(reads), { log: "Warn", message: "the last read counts are lost" }),
     )
     yield* every("read counts", WRITE_READS_EVERY_MS, writeReads(reads))
     return Metering.of({
@@ -119,10 +119,10 @@ export const meteringLayer: Layer.Layer<Metering, never, SqlClient.SqlClient> = 
       standing: (key) =>
         key === undefined
           ? Effect.succeed({})
-          : standing(key).pipe(
+          : currentHeaders(key).pipe(
               Effect.provideService(SqlClient.SqlClient, sql),
-              // The response says what it has to say without them.
-              Effect.catchCause((cause) => Effect.as(Effect.logWarning("usage headers", cause), {})),
+              // The response is complete without the headers.
+              Effect.catchCause((cause) => Effect.as(Effect.logWarning("cannot read the usage headers", cause), {})),
             ),
       noteRead: ({ account_id, livemode }) => {
         if (livemode) reads.add({ account_id, period_start_at: monthOf(currentTime()).start, reads: 1 })

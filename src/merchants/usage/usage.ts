@@ -1,4 +1,4 @@
-/** What an account has used, month by month (decisions K1, K2, K5, K6). */
+/** Reads the usage of an account, by month (decisions K1, K2, K5, K6). */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -27,7 +27,7 @@ export interface PlanChangeRow {
   readonly created_at: number
 }
 
-/** The counts of an account's months that have any, from `from` on, by their start. */
+/** Reads an account's monthly counts from `from` on, by start of the month. Months without usage are missing. */
 export const readUsage = Effect.fnUntraced(function* (account: string, from: number) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<UsageRow>`
@@ -35,13 +35,13 @@ export const readUsage = Effect.fnUntraced(function* (account: string, from: num
   return new Map(rows.map((row) => [row.period_start_at, row]))
 })
 
-/** An account's changes of plan, oldest first. */
+/** Reads an account's plan changes, oldest first. */
 export const readPlanChanges = Effect.fnUntraced(function* (account: string) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<PlanChangeRow>`SELECT * FROM account_plan_change WHERE account_id = ${account} AND livemode ORDER BY id`
 })
 
-/** The plan that was in force just before `at`. */
+/** Returns the plan that was in force just before `at`. */
 export const planBefore = (account: AccountRow, changes: ReadonlyArray<PlanChangeRow>, at: number): ApiPlan =>
   changes.find(({ created_at }) => created_at >= at)?.previous_plan ?? account.api_plan
 
@@ -82,7 +82,7 @@ const render = (
   }
 }
 
-/** This month's usage. The sandbox uses nothing (decision K5). */
+/** Returns this month's usage. Sandbox usage is not counted (decision K5). */
 export const currentUsage = Effect.fn("usage.get")(function* ({ account_id, livemode }: Tenant) {
   const account = (yield* findAccount(account_id))!
   const period = monthOf(currentTime())
@@ -92,7 +92,7 @@ export const currentUsage = Effect.fn("usage.get")(function* ({ account_id, live
   return { ...shown, read_requests: { ...shown.read_requests, used: shown.read_requests.used + waiting } }
 })
 
-/** The months before this one since the account was made, newest first; the cursor is a `period.start` (decision B8). */
+/** Lists the past months since the account was created, newest first. The cursor is a `period.start` (decision B8). */
 export const usageHistory = Effect.fn("usage.history")(function* (
   { account_id, livemode }: Tenant,
   query: { readonly limit?: string; readonly starting_after?: string },
@@ -102,8 +102,8 @@ export const usageHistory = Effect.fn("usage.history")(function* (
   const limit = limitIn(query)
   const first = monthOf(account.created_at).start
   const cursor = query.starting_after === undefined ? undefined : parseInstant(query.starting_after)
-  const known = cursor !== undefined && cursor === monthOf(cursor).start && cursor >= first && cursor <= currentTime()
-  if (query.starting_after !== undefined && !known)
+  const isValid = cursor !== undefined && cursor === monthOf(cursor).start && cursor >= first && cursor <= currentTime()
+  if (query.starting_after !== undefined && !isValid)
     return yield* invalid("starting_after", "starting_after must be the period.start of a month in this list.")
   const periods: Array<{ start: number; end: number }> = []
   for (let period = monthOf(cursor ?? currentTime(), -1); period.start >= first; period = monthOf(period.start, -1)) {

@@ -1,4 +1,4 @@
-/** Events on the wire. */
+/** The wire schemas and endpoints of events. */
 import { Schema } from "effect"
 import { declare } from "../../http/Endpoint.ts"
 import { pageFields } from "../../http/lists.ts"
@@ -11,12 +11,14 @@ const { String: Text, Struct } = Schema
 
 export const Event = Struct({
   ...common("event"),
-  type: Text.annotate({ description: `What happened: ${EVENT_TYPES.join(", ")}; or what a test was made of` }),
+  type: Text.annotate({
+    description: `What happened: ${EVENT_TYPES.join(", ")}; or any type that a test event was created with`,
+  }),
   api_version: Text,
   data: Struct({
     object: open.annotate({ description: "The object as the API shows it right after the change" }),
     previous_attributes: open.annotate({
-      description: `The former values of what changed, without the largest ones where the event would have more than 64 KiB (${MAX_EVENT_BYTES} bytes) with them`,
+      description: `The previous values of the changed fields. The largest are left out if the event would exceed 64 KiB (${MAX_EVENT_BYTES} bytes)`,
     }),
   }),
 }).annotate({

@@ -1,4 +1,4 @@
-/** Events: written in the transaction of the change, read by GET /events and the webhooks. */
+/** Writes events in the transaction of the change. GET /events and the webhooks read them. */
 
 import { newId } from "../../base/ids.ts"
 import type { Json } from "../../base/json.ts"
@@ -17,10 +17,10 @@ const API_VERSION = "v1"
 export interface NewEvent<Type extends string = EventType> extends Tenant {
   readonly type: Type
   readonly object: Readonly<Record<string, unknown>>
-  /** The former values of what changed; `{}` for `.created` (decision I6). Of large ones not all are told (data.ts). */
+  /** The previous values of the changed fields; `{}` for `.created` (decision I6). Large ones may be left out (data.ts). */
   readonly previous: Readonly<Record<string, unknown>>
   readonly test_clock_id: string | null
-  /** In the object's own clock. */
+  /** The time on the object's own clock. */
   readonly at: number
 }
 
@@ -31,10 +31,10 @@ export const events = table(
   { noun: "event", ids: "event" },
   {
     type: immutable(column.text),
-    /** The object that it is about; of one without an ID, its type. */
+    /** The ID of the event's object; the event's type if the object has no ID. */
     object_id: immutable(column.text),
     test_clock_id: immutable(column.nullable(column.text)),
-    /** `object` and `previous_attributes` as JSON, byte for byte as webhooks deliver them. */
+    /** `object` and `previous_attributes` as JSON, in the exact bytes that webhooks deliver. */
     data: immutable(column.text),
     created_at: immutable(column.instant),
   },
@@ -54,8 +54,8 @@ const INSERTED = {
 /** No ID of ours is longer. */
 const MAX_OBJECT_ID = 64
 
-/** What the events of one object have in common: its ID. What has none, or what a test calls one, is in order by its type. */
-const orderOf = ({ object: { id }, type }: NewEvent<string>): string =>
+/** Returns the key by which events are delivered in order: the object's ID, or the event's type if there is no usable ID. */
+const orderingKeyOf = ({ object: { id }, type }: NewEvent<string>): string =>
   typeof id === "string" && id.length <= MAX_OBJECT_ID ? id : type
 
 const rowOf = (event: NewEvent<string>): EventRow => ({
@@ -63,7 +63,7 @@ const rowOf = (event: NewEvent<string>): EventRow => ({
   livemode: event.livemode,
   id: newId("event", event),
   type: event.type,
-  object_id: orderOf(event),
+  object_id: orderingKeyOf(event),
   test_clock_id: event.test_clock_id,
   data: eventData(event.object, event.previous),
   created_at: event.at,
@@ -76,8 +76,8 @@ const append = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent<string>>, del
   const events = sql`
     INSERT INTO event (${names(INSERTED)}) SELECT * FROM ${rowsAsTable(rows, INSERTED)} r
     RETURNING account_id, livemode, id, type, object_id`
-  // The ID of a delivery follows from the event's and the endpoint's, so there is one. An account has few endpoints and all accounts
-  // together many: OFFSET makes Postgres look them up by account.
+  // A delivery's ID is derived from the event's and the endpoint's, so there is one per pair. An account has few endpoints, all
+  // accounts together have many: OFFSET makes Postgres look them up by account.
   const deliveries = sql`
     INSERT INTO webhook_delivery (account_id, livemode, id, event_id, webhook_endpoint_id, object_id)
     SELECT m.account_id, m.livemode, 'dlv' || substr(m.id, 4) || substr(w.id, 3), m.id, w.id, m.object_id
@@ -91,27 +91,27 @@ const append = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent<string>>, del
   return rows
 }
 
-/** Appends events in the given order, each with a delivery to every endpoint that wants it; returns their rows. */
+/** Appends events in the given order, each with a delivery to every endpoint enabled for its type. Returns their rows. */
 export const appendEvents = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent>): ReadonlyArray<EventRow> =>
   append(unit, appended, true)
 
-/** Appends an event that is sent only to the endpoints that its caller names; returns its row. */
+/** Appends an event without deliveries: the caller creates them. Returns its row. */
 export const appendUndelivered = (unit: UnitOfWork, event: NewEvent): EventRow => append(unit, [event], false)[0]!
 
-/** Appends an event of any type for a merchant's own tests (decision I9), delivered like any other; returns its row. */
+/** Appends a merchant's test event of any type (decision I9), with deliveries like any other. Returns its row. */
 export const appendTestEvent = (unit: UnitOfWork, event: NewEvent<string>): EventRow => append(unit, [event], true)[0]!
 
-/** What changed between two renderings of an object: the former values of the fields that differ now, however large. */
+/** Compares two renderings of an object. Returns the previous values of the changed fields, of any size. */
 export const previousAttributes = (before: Json, after: Json): Json => {
   const previous: Record<string, unknown> = {}
   for (const name of Object.keys(before)) {
-    const [was, is] = [before[name], after[name]]
-    if (was !== is && JSON.stringify(was) !== JSON.stringify(is)) previous[name] = was
+    const [oldValue, newValue] = [before[name], after[name]]
+    if (oldValue !== newValue && JSON.stringify(oldValue) !== JSON.stringify(newValue)) previous[name] = oldValue
   }
   return previous
 }
 
-/** What an event shows of its row. */
+/** The columns of an event that the API shows. */
 type Shown = Pick<EventRow, "id" | "type" | "livemode" | "created_at" | "data">
 
 export const renderEvent = (row: Shown): typeof Event.Type => ({
@@ -121,11 +121,11 @@ export const renderEvent = (row: Shown): typeof Event.Type => ({
   api_version: API_VERSION,
   livemode: row.livemode,
   created_at: formatInstant(row.created_at),
-  // Written by appendEvents in this shape.
+  // `append` wrote it in this shape.
   data: JSON.parse(row.data) as (typeof Event.Type)["data"],
 })
 
-/** The event as webhooks deliver it: the same bytes at every try. */
+/** Returns the body of a webhook delivery: the same bytes at every try. */
 export const eventBody = (row: Shown): string => {
   const { data: _, ...head } = renderEvent({ ...row, data: "{}" })
   return `${JSON.stringify(head).slice(0, -1)},"data":${row.data}}`

@@ -1,4 +1,4 @@
-/** Calls of messengers' HTTP interfaces: what is known of a message after one that went wrong. */
+/** Calls the HTTP APIs of messengers, and classifies failures by whether the message may have been sent. */
 import { Effect } from "effect"
 import { Agent, request } from "undici"
 import { createConnector } from "../../base/connector.ts"
@@ -9,10 +9,10 @@ import { currentTime } from "../../base/wallClock.ts"
 import { Busy, NoAnswer, type SendError } from "./Messenger.ts"
 
 const LIMIT_MS = 10 * SECOND_MS
-/** Messengers answer with some hundred bytes. */
+/** Answers of messengers have some hundred bytes. */
 const MAX_ANSWER_BYTES = 64 * 1024
 const agent = new Agent({
-  // Less than the limit: so that a connection that fails is not taken for a response that does not come.
+  // Less than the limit, so that a failed connection is not mistaken for a missing response.
   connect: createConnector({ timeout: 5 * SECOND_MS }),
 })
 
@@ -21,7 +21,7 @@ export interface Answer {
   readonly body: Readonly<Record<string, unknown>>
 }
 
-/** Errors of a connection that never came to be: nothing was sent. */
+/** Error codes of failed connections: nothing was sent. */
 const NOT_CONNECTED = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
@@ -31,7 +31,7 @@ const NOT_CONNECTED = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
 ])
 
-/** Messages have IDs of up to 64 bits, as numbers too. What is no object says nothing. */
+/** Parses an answer exactly: message IDs may be 64-bit numbers. Anything but an object becomes `{}`. */
 const asObject = (text: string): Answer["body"] => {
   const value = parseExactly(text)
   return typeof value === "object" && value !== null ? (value as Answer["body"]) : {}
@@ -47,13 +47,13 @@ const readText = async (stream: AsyncIterable<Uint8Array>): Promise<string> => {
   let read = 0
   for await (const part of stream) {
     read += part.length
-    if (read > MAX_ANSWER_BYTES) throw new Error(`an answer of over ${MAX_ANSWER_BYTES} bytes`)
+    if (read > MAX_ANSWER_BYTES) throw new Error(`the answer exceeds ${MAX_ANSWER_BYTES} bytes`)
     parts.push(part)
   }
   return Buffer.concat(parts).toString("utf8")
 }
 
-/** Posts JSON; returns whatever status came back that says something about the message itself. */
+/** Posts JSON. Returns the answer if its status is about the message itself; 429 and 5xx fail with Busy or NoAnswer. */
 export const postJson = (
   url: string,
   body: object,
@@ -64,7 +64,7 @@ export const postJson = (
       try: async () => {
         const {
           statusCode,
-          headers: answered,
+          headers: responseHeaders,
           body: stream,
         } = await request(url, {
           method: "POST",
@@ -73,7 +73,7 @@ export const postJson = (
           body: JSON.stringify(body),
           signal: AbortSignal.timeout(LIMIT_MS),
         })
-        return { status: statusCode, retryAfter: answered["retry-after"], text: await readText(stream) }
+        return { status: statusCode, retryAfter: responseHeaders["retry-after"], text: await readText(stream) }
       },
       catch: failureOf,
     })

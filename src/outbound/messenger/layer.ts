@@ -1,4 +1,4 @@
-/** Who sends for which channel: simulators in the sandbox, what is set up in live (decisions H5, H6). */
+/** Selects the messenger of each channel: simulators in the sandbox, configured ones in live (decisions H5, H6). */
 import { Context, Effect, Layer } from "effect"
 import type { Channel } from "../../../machines/nudge.ts"
 import type { MessengerSettings } from "../../config/Config.ts"
@@ -9,16 +9,16 @@ import { createMailer, email, type Mailer } from "./smtp.ts"
 import { termii, termiiCallback } from "./termii.ts"
 import { whatsApp, whatsAppCallback } from "./whatsapp.ts"
 
-/** Beside sending: what messengers tell us, and mail to accounts' owners. */
+/** Messengers' callbacks, and the mailer for e-mails to account owners. */
 export class Messengers extends Context.Service<
   Messengers,
   {
-    /** By the name of the provider in a callback's address. */
+    /** By the provider's name in the callback's URL. */
     readonly callbacks: Readonly<Record<string, Callback | undefined>>
-    /** undefined where e-mail is not set up. */
+    /** undefined if e-mail is not configured. */
     readonly mailer: Mailer | undefined
   }
->()("billing/messenger/Messengers") {}
+>()("billing/outbound/messenger/Messengers") {}
 
 const missing: ChannelMessenger = {
   repeatable: true,
@@ -28,11 +28,11 @@ const missing: ChannelMessenger = {
 
 export const messengerLayer = (settings: MessengerSettings): Layer.Layer<Messenger | Messengers> => {
   const mailer = settings.smtp === undefined ? undefined : createMailer(settings.smtp)
-  const otherwise = settings.simulateLive ? simulated : missing
+  const fallback = settings.simulateLive ? simulated : missing
   const live: Readonly<Record<Channel, ChannelMessenger>> = {
-    whatsapp: settings.whatsapp === undefined ? otherwise : whatsApp(settings.whatsapp),
-    sms: settings.termii === undefined ? otherwise : termii(settings.termii),
-    email: mailer === undefined ? otherwise : email(mailer),
+    whatsapp: settings.whatsapp === undefined ? fallback : whatsApp(settings.whatsapp),
+    sms: settings.termii === undefined ? fallback : termii(settings.termii),
+    email: mailer === undefined ? fallback : email(mailer),
   }
   return Layer.merge(
     Layer.succeed(Messenger, { of: (livemode, channel) => (livemode ? live[channel] : simulated) }),

@@ -1,10 +1,10 @@
-/** What messengers say of messages that they took, as all of them could say it. */
+/** Receipts: what messengers report about accepted messages, in one form for all messengers. */
 import type { Channel, NudgeFailure } from "../../../machines/nudge.ts"
 import { parseExactly } from "../../base/json.ts"
 
 export interface Receipt {
   readonly channel: Channel
-  /** One of these two says which message is meant. */
+  /** One of these two IDs identifies the message. */
   readonly nudgeId: string | null
   readonly messageId: string | null
   readonly delivered: boolean
@@ -13,29 +13,29 @@ export interface Receipt {
 
 type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
-/** What a messenger's calls to `/callbacks/{provider}/{account}` mean; undefined where a call is not the messenger's. */
+/** Reads a messenger's calls to `/callbacks/{provider}/{account}`. Returns undefined if the call is not the messenger's. */
 export interface Callback {
   readonly receipts: (headers: Headers, raw: Buffer) => ReadonlyArray<Receipt> | undefined
-  /** What is to be answered to the messenger that is shown the address. */
+  /** Returns the answer by which the messenger verifies the URL. */
   readonly handshake: (search: URLSearchParams) => string | undefined
 }
 
-/** Of which nothing is known but that it is an object. */
+/** An object with unknown fields. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** The fields of an object; of anything else none. */
+/** Returns an object's fields; `{}` for anything else. */
 export const fieldsOf = (value: unknown): Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 
-/** The objects in a list; in anything else none. */
+/** Returns a list's items as objects; `[]` for anything else. */
 export const objectsIn = (value: unknown): ReadonlyArray<Fields> => (Array.isArray(value) ? value.map(fieldsOf) : [])
 
-/** The JSON of a call whose signature was right, IDs in it exactly as they are written. */
+/** Parses the JSON of a call with a valid signature. Number IDs keep all digits. */
 export const parse = (raw: Buffer): Fields => fieldsOf(parseExactly(raw.toString("utf8")))
 
 const MAX_ID = 200
 
-/** What somebody calls a message, as far as it can be a name that we know. */
+/** Reads a message ID; null if it cannot be an ID that is stored here. */
 export const idIn = (value: unknown): string | null => {
   const text = typeof value === "number" ? String(value) : value
   return typeof text === "string" && text.length <= MAX_ID && /^[\x21-\x7e]+$/.test(text) ? text : null

@@ -1,4 +1,4 @@
-/** Simulated messengers: by contact details alone, no randomness, no wall clock (docs/sandbox.md). */
+/** Simulated messengers. The result depends on the contact details only: no randomness, no wall clock (docs/sandbox.md). */
 import { Effect } from "effect"
 import type { Channel, NudgeFailure } from "../../../machines/nudge.ts"
 import { SECOND_MS } from "../../base/time.ts"
@@ -6,7 +6,7 @@ import { type ChannelMessenger, type Message, Refused } from "./Messenger.ts"
 
 const DELIVERED_AFTER_MS = SECOND_MS
 
-/** Why a message is not taken, by how its phone number ends; e-mail by the name before the @. */
+/** Returns why a message is refused: by the last digits of the phone number, or by the e-mail name before the @. */
 const refusal = ({ channel, to }: Pick<Message, "channel" | "to">): NudgeFailure | undefined => {
   if (channel === "email") return /^bounce@/i.test(to) ? "address_rejected" : undefined
   if (to.endsWith("0001") && channel === "whatsapp") return "not_on_whatsapp"
@@ -16,7 +16,7 @@ const refusal = ({ channel, to }: Pick<Message, "channel" | "to">): NudgeFailure
 const neverReceived = (channel: Channel, to: string): boolean => channel !== "email" && to.endsWith("0003")
 
 export const simulated: ChannelMessenger = {
-  // What it sent is the nudge's own row.
+  // Nothing leaves the service: the nudge's row is the message.
   repeatable: true,
   atOnce: 200,
   send: ({ channel, to, at }) => {

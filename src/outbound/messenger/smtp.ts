@@ -1,4 +1,4 @@
-/** E-mail by SMTP. */
+/** Sends e-mail by SMTP. */
 import { Effect, Redacted, Semaphore } from "effect"
 import { createTransport } from "nodemailer"
 import { SECOND_MS } from "../../base/time.ts"
@@ -6,14 +6,14 @@ import type { SmtpSettings } from "../../config/Config.ts"
 import { Busy, type ChannelMessenger, Refused, type SendError, wholeText } from "./Messenger.ts"
 
 const CONNECT_MS = 10 * SECOND_MS
-const SILENCE_MS = 12 * SECOND_MS
-/** From the turn of a mail to its end: a little longer than a silence, so that it is the mail that fails. */
+const SOCKET_TIMEOUT_MS = 12 * SECOND_MS
+/** The limit for sending one mail. A little longer than the socket timeout, so that the socket fails first. */
 const LIMIT_MS = 15 * SECOND_MS
-/** Mails under way; the next waits here rather than in the library, which could not forget it. */
+/** Mails in flight. Others wait here, not in the library, which cannot cancel a queued mail. */
 const CONNECTIONS = 20
 
 export interface Mail {
-  /** Unique for ever: a mail that is sent again carries the same Message-ID. */
+  /** Unique. A mail that is sent again has the same Message-ID. */
   readonly id: string
   readonly to: string
   readonly sender: string
@@ -25,7 +25,7 @@ export interface Mailer {
   readonly send: (mail: Mail) => Effect.Effect<void, SendError>
 }
 
-/** 5xx is for good, 4xx for now; without an answer it is sent again, under the same Message-ID. */
+/** 5xx is final, 4xx is temporary. Without an answer the mail is sent again, with the same Message-ID. */
 const failureOf = (error: unknown): SendError => {
   const { responseCode, command } = error as { readonly responseCode?: number; readonly command?: string }
   if (responseCode === undefined || responseCode < 500) return new Busy({ retryAfterMs: null })
@@ -39,9 +39,9 @@ export const createMailer = ({ url, from }: SmtpSettings): Mailer => {
     maxConnections: CONNECTIONS,
     connectionTimeout: CONNECT_MS,
     greetingTimeout: CONNECT_MS,
-    socketTimeout: SILENCE_MS,
+    socketTimeout: SOCKET_TIMEOUT_MS,
   })
-  const turns = Semaphore.makeUnsafe(CONNECTIONS)
+  const permits = Semaphore.makeUnsafe(CONNECTIONS)
   const domain = from.slice(from.lastIndexOf("@") + 1)
   return {
     send: ({ id, to, sender, subject, text }) =>
@@ -57,13 +57,13 @@ export const createMailer = ({ url, from }: SmtpSettings): Mailer => {
         catch: failureOf,
       }).pipe(
         Effect.timeoutOrElse({ duration: LIMIT_MS, orElse: () => Effect.fail(new Busy({ retryAfterMs: null })) }),
-        turns.withPermits(1),
+        permits.withPermits(1),
         Effect.asVoid,
       ),
   }
 }
 
-/** Accepted is sent, never delivered: nobody tells. */
+/** The e-mail channel. SMTP reports acceptance only, so an e-mail nudge is never `delivered`. */
 export const email = (mailer: Mailer): ChannelMessenger => ({
   repeatable: true,
   atOnce: CONNECTIONS,

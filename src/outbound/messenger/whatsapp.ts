@@ -1,4 +1,4 @@
-/** WhatsApp by the Cloud API (docs/operating.md lists the templates that it needs approved). */
+/** Sends WhatsApp messages by the Cloud API. Its templates must be approved (docs/operating.md lists them). */
 
 import { createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
@@ -12,16 +12,16 @@ import { type Callback, type Fields, fieldsOf, idIn, objectsIn, parse, type Rece
 
 const NOT_ON_WHATSAPP = 131026
 const THROTTLED = new Set([130429, 131056, 80007])
-/** Ours to mend: a template that is not approved, billing, a locked account, a token. */
+/** Errors of our configuration: a template that is not approved, billing, a locked account, a token. */
 const MISCONFIGURED = new Set([132001, 131042, 131031, 190])
 
-/** What an error of theirs means for the nudge. */
+/** Translates a WhatsApp error code to the nudge's failure reason. */
 const reasonOf = (code: unknown): NudgeFailure => {
   if (code === NOT_ON_WHATSAPP) return "not_on_whatsapp"
   return MISCONFIGURED.has(code as number) ? "messenger_misconfigured" : "message_rejected"
 }
 
-/** Values of templates are one line, without gaps. */
+/** Template values must be one line without repeated spaces. */
 const parameter = (value: string) => ({ type: "text", text: value.replaceAll(/\s+/g, " ") })
 
 const bodyOf = ({ id, to, template }: Message, language: string) => ({
@@ -33,7 +33,7 @@ const bodyOf = ({ id, to, template }: Message, language: string) => ({
     language: { code: language },
     components: [{ type: "body", parameters: template.values.map(parameter) }],
   },
-  // Comes back with every status.
+  // WhatsApp returns it with every status.
   biz_opaque_callback_data: id,
 })
 
@@ -49,32 +49,32 @@ export const whatsApp = ({ url, phoneNumberId, token, language }: WhatsAppSettin
       if (status < 300 && error === undefined) {
         const [sent] = Array.isArray(body.messages) ? (body.messages as ReadonlyArray<{ readonly id?: unknown }>) : []
         if (typeof sent?.id === "string") return { messageId: sent.id, receiptAt: null }
-        // It may have been taken.
-        return yield* new NoAnswer({ cause: "an answer that names no message" })
+        // The message may have been accepted.
+        return yield* new NoAnswer({ cause: "the answer has no message ID" })
       }
       if (THROTTLED.has(error?.code ?? 0)) return yield* new Busy({ retryAfterMs: null })
       const reason = reasonOf(error?.code)
       if (reason === "messenger_misconfigured")
-        // By its code alone: the words may repeat the token.
-        yield* Effect.logError("whatsapp is not set up right", { code: error?.code })
+        // Only the code: the error's text may repeat the token.
+        yield* Effect.logError("whatsapp is misconfigured", { code: error?.code })
       return yield* new Refused({ reason })
     }),
 })
 
-/** What a status says of a nudge. One without our data is about a message that others sent from the same number: it says nothing to us. */
+/** Reads a status as a receipt. A status without our data is about another sender's message from the same number: it is ignored. */
 const receiptOf = ({ status, biz_opaque_callback_data: data, errors }: Fields): ReadonlyArray<Receipt> => {
   const nudgeId = idIn(data)
   if (nudgeId === null || !isId("nudge", nudgeId)) return []
-  const which = { channel: "whatsapp" as const, nudgeId, messageId: null }
-  if (status === "delivered" || status === "read") return [{ ...which, delivered: true, reason: null }]
-  return status === "failed" ? [{ ...which, delivered: false, reason: reasonOf(objectsIn(errors)[0]?.code) }] : []
+  const message = { channel: "whatsapp" as const, nudgeId, messageId: null }
+  if (status === "delivered" || status === "read") return [{ ...message, delivered: true, reason: null }]
+  return status === "failed" ? [{ ...message, delivered: false, reason: reasonOf(objectsIn(errors)[0]?.code) }] : []
 }
 
 export const whatsAppCallback = ({ appSecret, verifyToken }: WhatsAppSettings): Callback => ({
   receipts: (headers, raw) => {
-    const right = `sha256=${createHmac("sha256", Redacted.value(appSecret)).update(raw).digest("hex")}`
-    if (!isSame(String(headers["x-hub-signature-256"]), right)) return undefined
-    // A batch of updates: what cannot be read keeps nothing of the others.
+    const expected = `sha256=${createHmac("sha256", Redacted.value(appSecret)).update(raw).digest("hex")}`
+    if (!isSame(String(headers["x-hub-signature-256"]), expected)) return undefined
+    // A call is a batch of updates: an unreadable one must not lose the others.
     return objectsIn(parse(raw).entry)
       .flatMap(({ changes }) => objectsIn(changes))
       .flatMap(({ value }) => objectsIn(fieldsOf(value).statuses))

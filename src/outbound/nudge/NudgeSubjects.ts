@@ -1,4 +1,4 @@
-/** The port to what a nudge by hand can speak of: a subscription, and what is owed on it. */
+/** The port by which a nudge sent by hand reads its subscription and the amount due on it. */
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Problem } from "../../base/problem.ts"
@@ -8,7 +8,7 @@ import type { About } from "./create.ts"
 export class NudgeSubjects extends Context.Service<
   NudgeSubjects,
   {
-    /** What a nudge can say of a subscription, and whose it is; fails with `resource_missing`. */
+    /** Reads a subscription's facts for a nudge, and its customer. Fails with `resource_missing`. */
     readonly find: (
       tenant: Tenant,
       subscriptionId: string,
@@ -18,4 +18,4 @@ export class NudgeSubjects extends Context.Service<
       SqlClient.SqlClient
     >
   }
->()("billing/nudge/NudgeSubjects") {}
+>()("billing/outbound/nudge/NudgeSubjects") {}

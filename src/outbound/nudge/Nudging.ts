@@ -1,4 +1,4 @@
-/** What nudges are made with: payment links that nobody can guess, and the hours in which none are sent. */
+/** The settings of nudges: unguessable payment links, and quiet hours in which none are sent. */
 import { Context, Effect, Layer } from "effect"
 import type { SqlError } from "effect/sql"
 import type { QuietHours } from "../../../machines/reminders.ts"
@@ -13,12 +13,12 @@ const SECRET = "payment_links"
 export class Nudging extends Context.Service<
   Nudging,
   {
-    /** The token of a nudge's payment link (decision F5). It is never stored: it follows from the nudge's ID. */
+    /** Returns the token of a nudge's payment link (decision F5). It is derived from the nudge's ID and never stored. */
     readonly token: (nudge: Ref) => string
-    /** Those of an environment: the sandbox has none. */
+    /** Returns the quiet hours of an environment; null in the sandbox. */
     readonly quietOf: (tenant: Pick<Tenant, "livemode">) => QuietHours | null
   }
->()("billing/nudge/Nudging") {
+>()("billing/outbound/nudge/Nudging") {
   static readonly layer = (
     quietHours: QuietHours | null,
   ): Layer.Layer<Nudging, SqlError.SqlError | ConfigProblem, SharedSecrets> =>
@@ -33,6 +33,6 @@ export class Nudging extends Context.Service<
     )
 }
 
-/** The payment link of a nudge (decision F5); of one about an instalment plan, the plan's own (decision L8). */
+/** Returns the payment link of a nudge (decision F5). A nudge about an instalment plan has the plan's link (decision L8). */
 export const paymentLink = (nudge: Ref & { readonly instalment_plan_id: string | null }) =>
   Effect.map(PageUrls, ({ url }) => url({ ...refOf(nudge), id: nudge.instalment_plan_id ?? nudge.id }))

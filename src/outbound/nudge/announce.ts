@@ -1,11 +1,11 @@
-/** The events about nudges (decision I6). Pure. */
+/** Builds the events of nudges (decision I6). Pure. */
 import { allParamsOf } from "../../../machines/decide.ts"
 import type { Json } from "../../base/json.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import { type NudgeRow, type NudgeTransition, renderNudge } from "./nudge.ts"
 
-/** A nudge as it was before any event about it. */
-const asMade = (row: NudgeRow): Json => ({
+/** Renders a nudge as it was before its first event. */
+const renderNew = (row: NudgeRow): Json => ({
   ...renderNudge(row),
   channel: row.channels[0] ?? row.channel,
   status: "queued",
@@ -17,12 +17,12 @@ const asMade = (row: NudgeRow): Json => ({
   attempts: [],
 })
 
-/** The events of a transition, about the nudge as it is after it and as the last event showed it; and the row that notes them. */
+/** Returns the events of a transition, with the changes since the last event; and the row that stores the announced state. */
 export const announce = ({ row: before, decision, from }: NudgeTransition, row: NudgeRow, now: number) => {
   const types = allParamsOf(decision, "emit").map(({ type }) => type)
   if (types.length === 0) return { row, events: [] }
   const object = renderNudge(row)
-  const previous = from === "created" ? {} : previousAttributes(before.announced ?? asMade(before), object)
+  const previous = from === "created" ? {} : previousAttributes(before.announced ?? renderNew(before), object)
   const events = types.map(
     (type): NewEvent => ({
       account_id: row.account_id,

@@ -1,4 +1,4 @@
-/** Nudges on the wire. */
+/** The wire schemas and endpoints of nudges. */
 import { Schema } from "effect"
 import { ATTEMPT_STATUSES, CHANNELS, NUDGE_FAILURES, NUDGE_STATUSES, NUDGE_TEMPLATES } from "../../../machines/nudge.ts"
 import { channels } from "../../billing/plan/api.ts"
@@ -59,10 +59,10 @@ export const Nudge = Schema.Struct(fields).annotate({ identifier: "nudge", examp
 
 const EXAMPLE_LINK = "https://billing.example/pay/zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"
 
-/** A nudge with what its simulated messenger was given. */
+/** A nudge with the message that its simulated messenger got. */
 export const OutboxNudge = Schema.Struct({
   ...fields,
-  to: Text.annotate({ description: "Where it went: a phone number or an e-mail address" }),
+  to: Text.annotate({ description: "The recipient: a phone number or an e-mail address" }),
   rendered_message: Text,
   payment_link: Text.annotate({ description: "Good for 30 days; treat it like a password" }),
 }).annotate({
@@ -77,7 +77,7 @@ export const OutboxNudge = Schema.Struct({
   ],
 })
 
-/** As much as a few SMS hold. */
+/** The length of a few SMS. */
 const MAX_MESSAGE = 480
 
 export const NudgeCreate = Schema.Struct({
@@ -109,7 +109,7 @@ export const nudgeApi = {
     path: "/nudges",
     summary: "Send a reminder to a customer",
     notes:
-      "custom_message goes with the template custom alone, which needs it. Without channels those of the subscription's plan are tried, without a subscription all three.",
+      "custom_message is required with the template custom, and not allowed with others. Without channels, those of the subscription's plan are tried; without a subscription, all three.",
     ...shared,
     body: NudgeCreate,
     example: { customer: exampleId("customer"), template: "payment_due", channels: ["whatsapp", "sms"] },
@@ -136,7 +136,7 @@ export const nudgeApi = {
   outbox: declare({
     method: "GET",
     path: "/test/nudge-outbox",
-    summary: "List what the simulated messengers were given",
+    summary: "List the messages that the simulated messengers got",
     access: "secret",
     sandboxOnly: true,
     query: Outbox,

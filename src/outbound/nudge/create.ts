@@ -1,4 +1,4 @@
-/** New nudges, created in the transaction of what they are about; they are sent once it is committed (src/outbound/nudge/send.ts). */
+/** Creates nudges in the transaction that causes them. They are sent after the commit (src/outbound/nudge/send.ts). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { CHANNELS, type Channel, type NudgeTemplate, nudgeMachine } from "../../../machines/nudge.ts"
@@ -13,47 +13,47 @@ import { announce } from "./announce.ts"
 import { wordsFor } from "./messages.ts"
 import { type NudgeRow, nudgeLifecycle, nudges } from "./nudge.ts"
 
-/** The subscription that a nudge is about, as far as its words need it. */
+/** The facts of a nudge's subscription that its text needs. */
 export interface About {
   readonly subscriptionId: string
   readonly planId: string
-  /** What is owed now, else what is charged next; null where nothing is. */
+  /** The amount due now, else the next charge; null if there is neither. */
   readonly amountKobo: number | null
-  /** When it is charged; null where nobody knows. */
+  /** When it is charged; null if unknown. */
   readonly dueAt: number | null
 }
 
-/** The instalment plan that a nudge is about: goods have no plan of the merchant's, and no reminders of its own. */
+/** The facts of a nudge's instalment plan. It has no merchant's plan, and so no reminder settings. */
 export interface AboutInstalments {
   readonly instalmentPlanId: string
-  /** What is bought. */
+  /** The name of the goods. */
   readonly goods: string
-  /** What is due, or was missed. */
+  /** The amount that is due or was missed. */
   readonly amountKobo: number
   readonly dueAt: number
   readonly isLate: boolean
 }
 
-/** A nudge to be made. */
+/** The input of a new nudge. */
 export interface NudgeRequest extends Tenant {
   readonly customerId: string
   readonly testClockId: string | null
   readonly about: About | AboutInstalments | null
   readonly template: NudgeTemplate
-  /** Of a custom one. */
+  /** The text of a custom nudge. */
   readonly message: string | null
-  /** null: those of the plan's reminders. */
+  /** null: the channels of the plan's reminders. */
   readonly channels: ReadonlyArray<Channel> | null
   readonly source: NudgeRow["source"]
-  /** Of a scheduled one: which it is, and the instant that it is counted from. */
+  /** For a scheduled nudge: its rule and day, and the instant that they are counted from. */
   readonly reminder: (Pick<Reminder, "rule" | "day"> & { readonly of: number }) | null
-  /** Not to be sent before. */
+  /** The earliest time to send it. */
   readonly sendAt: number | null
   /** Now, in the customer's clock. */
   readonly at: number
 }
 
-/** Whom a nudge is written to, by whom, and what for. */
+/** The recipient of a nudge, with the names of the business and the plan. */
 interface Addressee {
   readonly customer_id: string
   readonly plan_id: string | null
@@ -72,7 +72,7 @@ const nameOf = (customerId: string, planId: string | null): string => `${custome
 
 const WANTED = { account_id: "text", livemode: "boolean", customer_id: "text", plan_id: "text" } as const
 
-/** Reads what nudges need to know of these customers and plans. */
+/** Reads the addressees of these customers and plans. */
 export const readAddressees = Effect.fnUntraced(function* (
   wanted: ReadonlyArray<Tenant & { readonly customerId: string; readonly planId: string | null }>,
 ) {
@@ -93,7 +93,7 @@ export const readAddressees = Effect.fnUntraced(function* (
   return new Map(found.map((one) => [nameOf(one.customer_id, one.plan_id), one]))
 })
 
-/** A nudge as it is made; undefined where its customer is gone. A reminder that was made before is left out when it is committed. */
+/** Builds a new nudge; undefined if its customer does not exist any more. The commit skips a reminder that already exists. */
 export const newNudge = (
   request: NudgeRequest,
   addressees: Addressees,
@@ -108,7 +108,7 @@ export const newNudge = (
   const preferred = request.channels ?? addressee.plan_channels ?? CHANNELS
   const to: Readonly<Record<Channel, string | null>> = { whatsapp: phone, sms: phone, email }
   const channels = preferred.filter((channel) => to[channel] !== null)
-  const birth = start(nudgeMachine, { type: "create", at: request.at, channels, sendAt: request.sendAt })
+  const first = start(nudgeMachine, { type: "create", at: request.at, channels, sendAt: request.sendAt })
   const id = newId("nudge", { test_clock_id: request.testClockId, at: request.at })
   const row: NudgeRow = {
     account_id: request.account_id,
@@ -140,9 +140,9 @@ export const newNudge = (
     channel: channels[0] ?? preferred[0]!,
     billed_as_overage: false,
     created_at: request.at,
-    version: birth.version,
-    ...nudges.snapshotColumns(birth.to, birth.decision.snapshot.context),
+    version: first.version,
+    ...nudges.snapshotColumns(first.to, first.decision.snapshot.context),
   }
-  const { row: announced, events } = announce({ ...birth, row }, row, request.at)
-  return { row: announced, outcome: created(nudgeLifecycle, birth, announced, { events }) }
+  const { row: announced, events } = announce({ ...first, row }, row, request.at)
+  return { row: announced, outcome: created(nudgeLifecycle, first, announced, { events }) }
 }

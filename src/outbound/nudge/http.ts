@@ -11,7 +11,7 @@ import { type NudgeRow, nudges, renderNudge } from "./nudge.ts"
 import { checkCreate, createNudge, missingOfCreate } from "./nudges.ts"
 import { applyReceipts } from "./receipts.ts"
 
-/** A nudge with what its messenger was given last. */
+/** Renders a nudge with the last message given to its messenger. */
 const renderOutbox = (row: NudgeRow) =>
   Effect.map(paymentLink(row), (link): typeof OutboxNudge.Type => {
     const message = wholeText({ text: row.message.text, link })
@@ -55,15 +55,15 @@ export const nudgeEndpoints = [
   }),
 ]
 
-const unsigned = problem("signature_invalid", "This is not signed by the messenger that it is said to come from.")
-/** The status that Meta documents for a handshake that fails. */
+const unsigned = problem("signature_invalid", "The request is not signed by this messenger.")
+/** The refusal with 403, the status that Meta documents for a failed handshake. */
 const refused = new Problem({ ...unsigned, message: unsigned.message, status: 403 })
 
 const plain = (text: string) => ({ contentType: "text/plain", body: Buffer.from(text) })
 
 /**
- * What messengers say of messages that they took (decision H6), at `/callbacks/{provider}/{account}`. The account is
- * `all` where one number or sender serves every account.
+ * Receives messengers' receipts (decision H6) at `/callbacks/{provider}/{account}`. The account is `all` if one number or
+ * sender serves all accounts.
  */
 export const nudgeCallbacks = [
   publicRoute(

@@ -1,18 +1,18 @@
-/** What nudges say, in plain English. Pure. The payment link follows every text. */
+/** The texts of nudges, in plain English. Pure. The payment link follows every text. */
 import type { NudgeTemplate } from "../../../machines/nudge.ts"
 import { formatKobo } from "../../base/money.ts"
 import { day } from "../../pages/words.ts"
 
-/** What a nudge can speak of; null where there is nothing of the kind. */
+/** The facts that a text can use; null if unknown. */
 export interface Subject {
   readonly name: string
   readonly business: string
   readonly plan: string | null
-  /** What is owed now, else what is charged next. */
+  /** The amount due now, else the next charge. */
   readonly amountKobo: number | null
   /** When it is charged, or due. */
   readonly dueAt: number | null
-  /** Of an instalment for goods, which the buyer pays: how it stands; null: it is none. */
+  /** The state of an instalment for goods; null if the nudge is not about one. */
   readonly instalment: "due" | "missed" | null
   readonly message: string | null
 }
@@ -23,8 +23,8 @@ interface Wording {
 }
 
 /**
- * The wordings by name. Where a fact is missing the next wording of the template is taken: with everything, without a
- * date, without a subscription. Messengers that want templates approved know each by its name here.
+ * The wordings by name. If a fact is missing, the next wording of the template is used: with all facts, without a date,
+ * without a subscription. Messengers with approved templates use the same names.
  */
 export const WORDINGS = {
   payment_due: {
@@ -97,10 +97,10 @@ const valuesOf = ({
 
 const VARIABLE = /\{(\w+)\}/g
 
-/** The names of a text's variables, in order: templates elsewhere call them 1, 2, 3…, and the link comes last. */
+/** Returns the names of a text's variables, in order. Messengers' templates number them 1, 2, 3…, the link last. */
 const variablesOf = (text: string): ReadonlyArray<string> => [...text.matchAll(VARIABLE)].map(([, name]) => name!)
 
-/** A nudge's words as they are kept until it is sent. */
+/** A nudge's filled text, stored until it is sent. */
 export interface Worded {
   readonly wording: WordingName
   readonly subject: string
@@ -112,7 +112,7 @@ export const wordsFor = (template: NudgeTemplate, about: Subject): Worded => {
   const values = valuesOf(about)
   const fill = (text: string) => text.replace(VARIABLE, (_, name: string) => values[name]!)
   const fits = ({ text, subject }: Wording) => variablesOf(text + subject).every((name) => values[name] !== null)
-  // The last one needs nothing that a nudge lacks.
+  // The last wording of each template needs only facts that every nudge has.
   const names = about.instalment === null ? BY_TEMPLATE[template] : ([`instalment_${about.instalment}`] as const)
   const wording = names.find((name) => fits(WORDINGS[name])) ?? names.at(-1)!
   const { subject, text } = WORDINGS[wording]

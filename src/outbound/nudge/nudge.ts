@@ -1,4 +1,4 @@
-/** A nudge: its table, its lifecycle, and how the API shows it. */
+/** A nudge: its table, its lifecycle and its rendering for the API. */
 import {
   CHANNELS,
   type Channel,
@@ -45,7 +45,7 @@ export const nudges = actorTable<NudgeContext>()(
     created_at: immutable(column.instant),
     channels: immutable(column.someOf(CHANNELS), "channels"),
     status: mutable(column.oneOf(NUDGE_STATUSES), nudgeStatusOf),
-    /** The one tried now or last; of a nudge that reaches nobody, the one preferred. */
+    /** The channel tried now or last; the preferred one if the customer has no contact details. */
     channel: mutable(column.oneOf(CHANNELS)),
     position: mutable(column.smallint, "position"),
     tries: mutable(column.smallint, "tries"),
@@ -57,11 +57,11 @@ export const nudges = actorTable<NudgeContext>()(
     failure_reason: mutable(column.nullable(column.text), "failureReason"),
     counts: mutable(column.flag, "counts"),
     billed_as_overage: mutable(column.flag),
-    /** The process that gives it to a messenger, since `taken_at`, which whoever takes it writes. */
+    /** The process that is sending it, since `taken_at` (written by the statement that takes it). */
     runner: mutable(column.nullable(column.integer)),
-    /** What the messenger that took it last calls it. */
+    /** The message ID of the messenger that accepted it last. */
     message_id: mutable(column.nullable(column.text)),
-    /** As the newest event showed it. */
+    /** The nudge as the newest event showed it. */
     announced: mutable(column.nullable(column.json<Json>())),
   },
 )
@@ -73,15 +73,14 @@ export const nudgeLifecycle: Lifecycle<typeof nudgeMachine, NudgeRow> = {
   kind: "nudge",
   machine: nudgeMachine,
   machineVersion: 1,
-  // After everything that subscriptions do at the same instant.
+  // After all timers of subscriptions at the same instant.
   ranks: { sendLater: 8, sendAgain: 8, receipt: 9, unheard: 9 },
   table: nudges,
 }
 
 /**
- * The process that gives a nudge to its messenger. What another one seems to have died over is left alone for longer than a
- * messenger is given to answer: it may have lost no more than its connection, and be about to write down what the
- * messenger said. What is simulated need not wait.
+ * The lease of the process that sends a nudge. A dead process's nudge is taken over only after more than the messenger's
+ * timeout: the process may have lost only its database connection, and may still record the answer. Sandbox nudges need no wait.
  */
 export const nudgeLease: Lease = { name: "nudge", grace: { own: "5 seconds", dead: "20 seconds" } }
 

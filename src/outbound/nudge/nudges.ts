@@ -1,4 +1,4 @@
-/** Nudges by hand (decisions H3, H7). */
+/** Creates nudges by hand (decisions H3, H7). */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,22 +13,22 @@ import { newNudge, readAddressees } from "./create.ts"
 import { NudgeSubjects } from "./NudgeSubjects.ts"
 import { Nudging } from "./Nudging.ts"
 
-/** Nudges by hand that a customer may be sent within a day. */
+/** The limit of nudges by hand per customer within 24 hours. */
 const MAX_BY_HAND = 3
 
-/** Refuses a message beside a template that has its own. */
+/** Refuses `custom_message` with a template that has its own text. */
 export const checkCreate = (name: string, { template }: NudgeCreate) =>
   name === "custom_message" && template !== "custom"
-    ? Effect.fail(invalid(name, "custom_message goes with the template custom only."))
+    ? Effect.fail(invalid(name, "custom_message is allowed only with the template custom."))
     : undefined
 
-/** The template custom needs its words. */
+/** Refuses the template `custom` without `custom_message`. */
 export const missingOfCreate = ({ template, custom_message }: NudgeCreate) =>
   template === "custom" && custom_message === undefined
-    ? problem("parameter_missing", "custom_message is needed where template is custom.", "custom_message")
+    ? problem("parameter_missing", "custom_message is required if template is custom.", "custom_message")
     : undefined
 
-/** How many nudges by hand a customer was sent, or is being sent, since then. The customer must be locked. */
+/** Counts the customer's nudges by hand since `since`, except those that were never sent and failed. The customer must be locked. */
 const countByHand = Effect.fnUntraced(function* (tenant: Tenant, customerId: string, since: number) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ n: number }>`
@@ -38,22 +38,22 @@ const countByHand = Effect.fnUntraced(function* (tenant: Tenant, customerId: str
   return row!.n
 })
 
-/** The subscription that a nudge is to be about, which must be the customer's. */
+/** Reads the nudge's subscription, which must belong to the customer. */
 const subjectOf = Effect.fnUntraced(function* (tenant: Tenant, customerId: string, named: string | null) {
   if (named === null) return null
   const subjects = yield* NudgeSubjects
   const subject = yield* asReference(subjects.find(tenant, named), "subscription")
   return subject.customerId === customerId
     ? subject.about
-    : yield* invalid("subscription", `subscription must be one of the customer's: ${named} is another's.`)
+    : yield* invalid("subscription", `subscription must belong to the customer: ${named} belongs to another one.`)
 })
 
-/** Makes a nudge, to be sent once it is committed. */
+/** Creates a nudge. It is sent after the commit. */
 export const createNudge = Effect.fn("nudge.create")(function* (tenant: Tenant, input: NudgeCreate) {
   const found = yield* asReference(customers.get(tenant, input.customer), "customer")
   const subject = subjectOf(tenant, found.id, input.subscription ?? null)
   const now = yield* beforeState(subject, asReference(standingTime(tenant, found.test_clock_id), "customer"))
-  // One at a time, so that the limit holds for nudges at once too.
+  // The lock makes the limit hold for concurrent requests too.
   const customer = yield* customers.lockOne(tenant, found.id, "NO KEY UPDATE")
   const about = yield* subject
   if ((yield* countByHand(tenant, customer.id, now - DAY_MS)) >= MAX_BY_HAND)
@@ -76,9 +76,9 @@ export const createNudge = Effect.fn("nudge.create")(function* (tenant: Tenant, 
   }
   const addressees = yield* readAddressees([{ ...request, planId: about?.planId ?? null }])
   const { token } = yield* Nudging
-  const made = newNudge(request, addressees, token)
-  // Its customer is locked.
-  if (made === undefined) return yield* noSuch("customer", customer.id)
-  yield* commit([made.outcome])
-  return made.row
+  const nudge = newNudge(request, addressees, token)
+  // Cannot happen while its customer is locked.
+  if (nudge === undefined) return yield* noSuch("customer", customer.id)
+  yield* commit([nudge.outcome])
+  return nudge.row
 })

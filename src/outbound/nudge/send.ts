@@ -1,7 +1,7 @@
 /**
- * Sending nudges: those that are committed are given to messengers outside any transaction, and what these say comes back
- * in as the nudge's next event. What a process that died had in hand is taken over: sent again where that is harmless,
- * else taken for unanswered, so that nobody is written to twice on one channel.
+ * Sends committed nudges to messengers, outside any transaction. A messenger's answer is the nudge's next event.
+ * Nudges in flight in a dead process are taken over: sent again if the messenger is repeatable, else treated as
+ * unanswered, so that no customer gets a message twice on one channel.
  */
 import { Effect, Queue, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
@@ -24,38 +24,38 @@ import { Nudging, paymentLink } from "./Nudging.ts"
 import { type NudgeRow, nudgeLease, nudges } from "./nudge.ts"
 import { transitionNudges } from "./transition.ts"
 
-/** Messages of a clock given to messengers at once, and taken in one go. */
+/** Messages of one clock in flight, and nudges taken per statement. */
 const MAX_AT_ONCE = 32
 const MAX_BATCH = 500
-/** How often a process looks for nudges that were dropped. */
-const LOOK_FOR_DROPPED_EVERY_MS = 2_000
-/** Writing an answer down is tried again so often: it is known only here. */
+/** How often a process polls for dropped nudges. */
+const DROPPED_POLL_MS = 2_000
+/** Storing an answer is retried this often: it exists only in memory. */
 const MAX_RECORD_TRIES = 6
-const RECORD_AFTER_MS = 100
+const RECORD_RETRY_MS = 100
 
 interface Taken extends NudgeRow {
-  /** Whether a process had it in hand already. */
+  /** Whether it was in flight in a process before. */
   readonly was_in_hand: boolean
   readonly business_name: string
-  /** Its time on its clock; null on the wall clock. */
+  /** Now, on its test clock; null on the wall clock. */
   readonly clock_at: number | null
 }
 
-/** What is to become of a nudge that was taken. */
+/** A taken nudge with its next event. */
 interface Answered {
   readonly nudge: NudgeRow
   readonly answer: NudgeEvent
   readonly messageId: string | null
 }
 
-/** Takes the nudges that a query names (with `was_in_hand`), in the order in which they were made. */
-const takeNudges = Effect.fnUntraced(function* (named: (sql: SqlClient.SqlClient, taking: Taking) => Fragment) {
+/** Takes the nudges that a query selects (with `was_in_hand`). Returns them in order of creation. */
+const takeNudges = Effect.fnUntraced(function* (selected: (sql: SqlClient.SqlClient, taking: Taking) => Fragment) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* take(
     nudgeLease,
     (taking) => sql<Taken>`
       UPDATE nudge SET runner = ${taking.runner}, taken_at = now()
-      FROM (${named(sql, taking)}) t, account a
+      FROM (${selected(sql, taking)}) t, account a
       WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id) AND a.id = nudge.account_id
       RETURNING nudge.*, t.was_in_hand, a.business_name,
         (SELECT ${standingAt(sql, "nudge", "k")} FROM test_clock k
@@ -72,7 +72,7 @@ interface Room {
 
 const ROOM = { livemode: "boolean", channel: "text", room: "integer" } as const
 
-/** What waits on the wall clock, as much of each channel as there is room for. */
+/** Takes waiting nudges on the wall clock, at most `room` of each channel. */
 const takeWaiting = (rooms: ReadonlyArray<Room>) =>
   takeNudges(
     (sql) => sql`
@@ -84,7 +84,7 @@ const takeWaiting = (rooms: ReadonlyArray<Room>) =>
       ) w`,
   )
 
-/** What waits on clocks that stand: a moving one's own worker sees to it. */
+/** Takes waiting nudges on test clocks that are not advancing. The worker of an advancing clock sends its nudges. */
 const takeOnStandingClocks = takeNudges(
   (sql) => sql`
     SELECT n.account_id, n.livemode, n.id, false AS was_in_hand FROM nudge n
@@ -94,7 +94,7 @@ const takeOnStandingClocks = takeNudges(
     LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )
 
-/** What a process that died, or this one, dropped; on a clock that another one moves, which waits for it, what this one did. */
+/** Takes nudges dropped by a dead process or this one. On a clock that another process advances: only those dropped by this one. */
 const takeDropped = takeNudges(
   (sql, { runner, isDropped }) => sql`
     SELECT n.account_id, n.livemode, n.id, true AS was_in_hand FROM nudge n
@@ -105,11 +105,11 @@ const takeDropped = takeNudges(
     LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )
 
-const takeOnClock = (testClockId: string, lane: Shard) =>
+const takeOnClock = (testClockId: string, shard: Shard) =>
   takeNudges(
     (sql, { isFree }) => sql`
       SELECT n.account_id, n.livemode, n.id, n.runner IS NOT NULL AS was_in_hand FROM nudge n
-      WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND ${isInShard(sql, "customer_id", lane)} AND ${isFree("n")}
+      WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND ${isInShard(sql, "customer_id", shard)} AND ${isFree("n")}
       ORDER BY n.id LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`,
   )
 
@@ -141,8 +141,8 @@ const notAccepted = (error: SendError, at: number): MessengerAnswer => {
 }
 
 /**
- * Applies messengers' answers, and lets go of the nudges: those that are passed on to their next channel are taken again. An
- * answer to a nudge that was taken over meanwhile, or that a receipt has moved, changes nothing.
+ * Applies messengers' answers and releases the nudges. Those that continue with their next channel are taken again. The answer
+ * is ignored if another process took the nudge over meanwhile, or if a receipt changed it.
  */
 const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, nowOf: NowOf) {
   const sql = yield* SqlClient.SqlClient
@@ -157,27 +157,27 @@ const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, n
   })
   yield* Effect.retry(sql.withTransaction(apply), {
     times: MAX_RECORD_TRIES - 1,
-    schedule: Schedule.exponential(RECORD_AFTER_MS),
+    schedule: Schedule.exponential(RECORD_RETRY_MS),
   })
 })
 
-/** Whether an automatic nudge's turn has come too late, or at an hour at which nobody is to be reminded. */
-const postponed = (nudge: Taken, at: number, quiet: QuietHours | null): NudgeEvent | undefined => {
+/** Returns the event that withdraws an automatic nudge that is too late, or postpones one in the quiet hours. */
+const deferralOf = (nudge: Taken, at: number, quiet: QuietHours | null): NudgeEvent | undefined => {
   if (!nudge.livemode || nudge.source !== "automatic") return undefined
   if (nudge.sent_at === null && at - (nudge.send_at ?? nudge.created_at) >= MAX_LATE_MS) return { type: "withdraw", at }
   const sendAt = afterQuiet(at, quiet)
   return sendAt > at ? { type: "postpone", at, sendAt } : undefined
 }
 
-/** Gives a nudge to the messenger of its channel. `at`: now, by its own clock. */
-const giveOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
+/** Sends a nudge by the messenger of its channel. `at`: now, on its own clock. */
+const sendOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
   const messenger = (yield* Messenger).of(nudge.livemode, nudge.channel)
-  const held = postponed(nudge, at, (yield* Nudging).quietOf(nudge))
+  const deferral = deferralOf(nudge, at, (yield* Nudging).quietOf(nudge))
   const unsent = (answer: NudgeEvent): Answered => ({ nudge, answer, messageId: null })
-  // It may have been sent: that it came too late cannot be said of it any more.
-  if (nudge.was_in_hand && (!messenger.repeatable || held?.type === "withdraw"))
+  // It may have been sent already, so it cannot be withdrawn.
+  if (nudge.was_in_hand && (!messenger.repeatable || deferral?.type === "withdraw"))
     return unsent({ type: "messenger.unknown", at })
-  if (held !== undefined) return unsent(held)
+  if (deferral !== undefined) return unsent(deferral)
   const message = messageOf(nudge, yield* paymentLink(nudge), at)
   return yield* messenger.send(message).pipe(
     Effect.match({
@@ -188,69 +188,65 @@ const giveOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
 })
 
 /**
- * Gives nudges of one clock, or of none, to the messengers of their channels, and writes down what these say. Not
- * interrupted in between: a process that stops finishes what it has begun.
+ * Sends nudges of one clock, or of the wall clock, and stores the answers. It is uninterruptible: a process that stops
+ * first finishes the nudges in flight.
  */
-const give = (taken: ReadonlyArray<Taken>) => {
+const sendBatch = (taken: ReadonlyArray<Taken>) => {
   const clockOf = new Map(taken.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
   const nowOf: NowOf = ({ customer_id }) => clockOf.get(customer_id!) ?? currentTime()
   const work = Effect.flatMap(
-    Effect.forEach(taken, (nudge) => giveOne(nudge, nowOf(nudge)), { concurrency: MAX_AT_ONCE }),
+    Effect.forEach(taken, (nudge) => sendOne(nudge, nowOf(nudge)), { concurrency: MAX_AT_ONCE }),
     (answered) => record(answered, nowOf),
   )
   return Effect.uninterruptible(releasing(nudgeLease, taken, work))
 }
 
-/** Sends what there is to send in a lane of a clock, in batches, channel after channel. */
-export const sendOnClock = Effect.fn("nudge.sendOnClock")(function* (testClockId: string, lane: Shard) {
+/** Sends all waiting nudges of a clock's shard, in batches, until every channel is tried. */
+export const sendOnClock = Effect.fn("nudge.sendOnClock")(function* (testClockId: string, shard: Shard) {
   for (;;) {
-    const taken = yield* takeOnClock(testClockId, lane)
+    const taken = yield* takeOnClock(testClockId, shard)
     if (taken.length === 0) return
-    yield* give(taken)
+    yield* sendBatch(taken)
   }
 })
 
-/** Some nudge that may be to be sent, on the wall clock or on a test clock: by the indexes of those. */
+/** SQL: finds any nudge that may be waiting, on the wall clock or on a test clock, by their indexes. */
 const firstWaiting = (sql: SqlClient.SqlClient) => sql`
   (SELECT FROM nudge WHERE state = 'sending' AND runner IS NULL AND test_clock_id IS NULL ORDER BY livemode, channel, id LIMIT 1)
   UNION ALL
   (SELECT FROM nudge WHERE state = 'sending' AND runner IS NULL AND test_clock_id IS NOT NULL ORDER BY test_clock_id, id LIMIT 1)`
 
-/** Every messenger there is. */
+/** All pairs of environment and channel: each has a messenger. */
 const MESSENGERS = [true, false].flatMap((livemode) => CHANNELS.map((channel) => ({ livemode, channel })))
 
-type Which = Pick<Room, "livemode" | "channel">
+type MessengerKey = Pick<Room, "livemode" | "channel">
 
-/** Sends nudges for as long as the scope is open. */
+/** Sends nudges while the scope is open. */
 export const nudgeWorker = Effect.gen(function* () {
   const messenger = yield* Messenger
-  const underWay = new Counter()
-  const nameOf = ({ livemode, channel }: Which) => `${livemode} ${channel}`
+  const inFlight = new Counter()
+  const nameOf = ({ livemode, channel }: MessengerKey) => `${livemode} ${channel}`
   const sendAlone = (nudge: Taken) => {
-    underWay.add(nameOf(nudge), 1)
-    return give([nudge]).pipe(
+    inFlight.add(nameOf(nudge), 1)
+    return sendBatch([nudge]).pipe(
       Effect.catchCause((cause) => Effect.logError("nudge", { nudge: nudge.id }, cause)),
-      Effect.ensuring(Effect.sync(() => underWay.add(nameOf(nudge), -1))),
+      Effect.ensuring(Effect.sync(() => inFlight.add(nameOf(nudge), -1))),
       Effect.forkScoped({ startImmediately: true }),
     )
   }
   const sendAll = (taken: ReadonlyArray<Taken>) => Effect.forEach(taken, sendAlone, { discard: true })
-  const look = Effect.gen(function* () {
-    // As much of each channel as its messenger takes at once: one that is stuck holds up no other.
+  const sendWaiting = Effect.gen(function* () {
+    // Each messenger has its own limit, so a stuck one does not block the others.
     const rooms = MESSENGERS.map((one) => ({
       ...one,
-      room: messenger.of(one.livemode, one.channel).atOnce - underWay.of(nameOf(one)),
+      room: messenger.of(one.livemode, one.channel).atOnce - inFlight.of(nameOf(one)),
     }))
     yield* sendAll(yield* takeWaiting(rooms.filter(({ room }) => room > 0)))
     yield* sendAll(yield* takeOnStandingClocks)
   })
-  // What is taken is begun: a process that stops leaves nothing that looks as if it had been sent.
+  // Uninterruptible: every taken nudge is sent, so a stopped process leaves none that only looks sent.
   const wake = yield* Queue.sliding<void>(1)
   yield* (yield* QueuePoller).watch(firstWaiting(yield* SqlClient.SqlClient), () => Queue.offerUnsafe(wake, undefined))
-  yield* whenWoken("nudges", wake, Effect.uninterruptible(look))
-  yield* every(
-    "dropped nudges",
-    LOOK_FOR_DROPPED_EVERY_MS,
-    Effect.uninterruptible(Effect.flatMap(takeDropped, sendAll)),
-  )
+  yield* whenWoken("nudges", wake, Effect.uninterruptible(sendWaiting))
+  yield* every("dropped nudges", DROPPED_POLL_MS, Effect.uninterruptible(Effect.flatMap(takeDropped, sendAll)))
 })

@@ -1,4 +1,4 @@
-/** What happens when timers of nudges fall due. */
+/** Handles due timers of nudges. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { nudgeMachine } from "../../../machines/nudge.ts"
@@ -9,17 +9,17 @@ import { type NudgeRow, nudgeLifecycle } from "./nudge.ts"
 import { type NudgeCommand, transitionNudges } from "./transition.ts"
 
 /**
- * Of nudges that waited through the quiet hours, those whose reason is over: the subscription was charged or paid, or is
- * being cancelled; something was paid on the instalment plan, or that has ended.
+ * Returns the nudges that waited through the quiet hours and are obsolete: the subscription was charged, paid or set to
+ * cancel; or the instalment plan was paid or has ended.
  */
-const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>) {
+const findObsolete = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>) {
   const waiting = rows.filter(
     ({ state, subscription_id, instalment_plan_id }) =>
       state === "waiting" && (subscription_id !== null || instalment_plan_id !== null),
   )
   if (waiting.length === 0) return new Set<string>()
   const sql = yield* SqlClient.SqlClient
-  const over = yield* sql<{ id: string }>`
+  const obsolete = yield* sql<{ id: string }>`
     SELECT n.id FROM ${rowsAsTable(waiting, REF_COLUMNS)} r
     JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
     JOIN subscription s ON (s.account_id, s.livemode, s.id) = (n.account_id, n.livemode, n.subscription_id)
@@ -32,16 +32,16 @@ const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>
     JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
     JOIN instalment_plan p ON (p.account_id, p.livemode, p.id) = (n.account_id, n.livemode, n.instalment_plan_id)
     WHERE p.status NOT IN ('active', 'overdue') OR p.charge_settled_at > n.created_at OR (n.reminder_rule = 'post_due' AND p.status <> 'overdue')`
-  return new Set(over.map(({ id }) => id))
+  return new Set(obsolete.map(({ id }) => id))
 })
 
 export const nudgeTimers = timerHandler(
   nudgeLifecycle,
   Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof nudgeMachine, NudgeRow>>, nowOf: NowOf) {
-    const over = yield* overMeanwhile(due.map(({ row }) => row))
+    const obsolete = yield* findObsolete(due.map(({ row }) => row))
     const commands = due.map(
       ({ row, event }): NudgeCommand =>
-        over.has(row.id) ? { row, event: { type: "withdraw", at: event.at } } : { row, event },
+        obsolete.has(row.id) ? { row, event: { type: "withdraw", at: event.at } } : { row, event },
     )
     yield* transitionNudges(commands, nowOf)
     return Effect.void

@@ -1,4 +1,4 @@
-/** Moves locked nudges by events, in the running transaction. */
+/** Applies events to locked nudges, in the running transaction. */
 import { Effect } from "effect"
 import type { nudgeMachine } from "../../../machines/nudge.ts"
 import type { NowOf } from "../../base/time.ts"
@@ -12,8 +12,8 @@ import { type NudgeRow, nudgeLifecycle } from "./nudge.ts"
 export type NudgeCommand = Command<typeof nudgeMachine, NudgeRow>
 
 /**
- * Moves nudges; nobody has them in hand any more. `messageIds` are what messengers call what they
- * took. Returns the nudges that moved, as they are now.
+ * Applies events to nudges and releases them from their process. `messageIds` are the messengers' IDs of accepted
+ * messages, by nudge ID. Returns the new rows of the nudges that changed.
  */
 export const transitionNudges = Effect.fnUntraced(function* (
   commands: ReadonlyArray<NudgeCommand>,

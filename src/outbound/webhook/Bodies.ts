@@ -1,6 +1,6 @@
 /**
- * The bodies of events that a process is about to send: one copy of each, however many endpoints it goes to, and all of them
- * bounded in bytes. In memory only.
+ * The event bodies that a process is about to send, in memory only. Each body is loaded once for all endpoints, and their total
+ * size is limited.
  */
 
 import { Counter } from "../../concurrency/Counter.ts"
@@ -10,61 +10,61 @@ import type { Waiting } from "./deliver.ts"
 const MIB = 1024 * 1024
 
 /**
- * Of all deliveries that have room. Each counts with its whole body, shared or not: while it is tried a copy of it is on its
- * way to the socket.
+ * The limit for all deliveries that have reserved room. Each counts its whole body, shared or not: during its try the socket has
+ * its own copy.
  */
 const MAX_BYTES = 64 * MIB
 /**
- * An account may hold so much of what is free, at most 7.1 MiB. The more accounts hold much, the less each of them may, so
- * that there is room for whoever holds little.
+ * The share of the free bytes that an account may reserve, at most 7.1 MiB. The more is reserved by large accounts, the less each
+ * may reserve, so there is room for small ones.
  */
 const ACCOUNT_SHARE = 1 / 8
-/** The same for an endpoint, of which an account has at most 32: one that answers slowly leaves room for its others. */
+/** The share of an endpoint. An account has at most 32 endpoints: a slow one leaves room for the others. */
 const ENDPOINT_SHARE = ACCOUNT_SHARE / 32
-/** What is read by one statement, or one body. */
+/** Bytes read per statement; a larger body is read alone. */
 const MAX_READ_BYTES = 8 * MIB
 
 interface Shared {
   readonly event: Ref
   readonly bytes: number
-  /** undefined: not loaded yet; null: there is no such event any more. */
+  /** undefined: not loaded yet; null: the event was deleted. */
   body: string | null | undefined
-  /** Deliveries that have room for it. */
+  /** The number of deliveries that have reserved room for it. */
   users: number
 }
 
 export class Bodies {
   readonly #maxBytes: number
   #bytes = 0
-  /** Bytes by account and by endpoint. */
-  readonly #held = new Counter()
-  /** By event ID: those that have users. */
+  /** Reserved bytes, by account ID and by endpoint ID. */
+  readonly #reserved = new Counter()
+  /** The bodies that have users, by event ID. */
   readonly #shared = new Map<string, Shared>()
-  /** Of these, what is to be loaded. */
+  /** The bodies that are not loaded yet, by event ID. */
   readonly #missing = new Map<string, Shared>()
 
   constructor(maxBytes = MAX_BYTES) {
     this.#maxBytes = maxBytes
   }
 
-  /** What all deliveries hold that have room. */
+  /** The bytes reserved by all deliveries. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** What those of an account or an endpoint hold, by its ID. */
+  /** The bytes reserved by an account or an endpoint, by its ID. */
   heldBy(owner: string): number {
-    return this.#held.of(owner)
+    return this.#reserved.of(owner)
   }
 
-  /** How many bodies are in memory or about to be. */
+  /** The number of bodies in memory or about to be loaded. */
   get size(): number {
     return this.#shared.size
   }
 
   /**
-   * Whether a delivery may take room. An account that holds nothing may take what is larger than its share where that much is
-   * free, and anything when nobody holds anything: nothing waits for ever, since every try ends.
+   * Whether a delivery may reserve room. An account without reservations may exceed its share if that much is free, and may
+   * reserve any size if nothing is reserved. So no delivery waits forever, since every try ends.
    */
   #hasRoom({ account_id, webhook_endpoint_id, bytes }: Waiting): boolean {
     const free = this.#maxBytes - this.#bytes
@@ -76,11 +76,11 @@ export class Bodies {
   #count({ account_id, webhook_endpoint_id }: Waiting, bytes: number): void {
     this.#bytes += bytes
     for (const owner of [account_id, webhook_endpoint_id]) {
-      this.#held.add(owner, bytes)
+      this.#reserved.add(owner, bytes)
     }
   }
 
-  /** Takes room for a delivery's body, which is loaded next; returns whether there was any. */
+  /** Reserves room for a delivery's body, which is loaded next. Returns whether there was room. */
   take(delivery: Waiting): boolean {
     if (!this.#hasRoom(delivery)) return false
     const { account_id, livemode, event_id, bytes } = delivery
@@ -95,7 +95,7 @@ export class Bodies {
     return true
   }
 
-  /** Gives a delivery's room back. With the last one of its event the body goes. */
+  /** Releases a delivery's room. The last delivery of an event also removes its body. */
   release(delivery: Waiting): void {
     this.#count(delivery, -delivery.bytes)
     const shared = this.#shared.get(delivery.event_id)!
@@ -104,7 +104,7 @@ export class Bodies {
     this.#missing.delete(delivery.event_id)
   }
 
-  /** The events whose bodies are to be loaded next, by one statement. */
+  /** The events whose bodies are loaded by the next statement. */
   get missing(): ReadonlyArray<Ref> {
     const events: Array<Ref> = []
     let bytes = 0
@@ -116,7 +116,7 @@ export class Bodies {
     return events
   }
 
-  /** Keeps the bodies that were found of those `events`, by ID. */
+  /** Stores the bodies that were found for `events`, by ID. */
   load(events: ReadonlyArray<Ref>, found: ReadonlyMap<string, string>): void {
     for (const { id } of events) {
       const shared = this.#missing.get(id)
@@ -125,7 +125,7 @@ export class Bodies {
     }
   }
 
-  /** The body of a delivery that has room. */
+  /** Returns the body of a delivery that has reserved room. */
   of({ event_id }: Waiting): Shared["body"] {
     return this.#shared.get(event_id)?.body
   }

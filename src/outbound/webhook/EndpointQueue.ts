@@ -1,16 +1,16 @@
 /**
- * The deliveries of one endpoint that a process has in hand: several are tried at once, those of one object one after the
- * other, in order (decision I3). Their bodies are loaded in the same order, as there is room (Bodies.ts). In memory only.
+ * The deliveries of one endpoint that are in flight in this process, in memory only. Several are tried concurrently; those of one
+ * object are tried one after the other, in order (decision I3). Bodies are loaded in the same order, if there is room (Bodies.ts).
  */
 import type { Bodies } from "./Bodies.ts"
 import type { Target, Waiting } from "./deliver.ts"
 
-/** Tries of an endpoint under way. */
-const MAX_AT_ONCE = 16
-/** The same, and deliveries in hand, where the last try failed. */
-const MAX_AT_ONCE_FAILING = 2
+/** Concurrent tries of an endpoint. */
+const MAX_CONCURRENT = 16
+/** Concurrent tries, and deliveries in flight, of an endpoint whose last try failed. */
+const MAX_CONCURRENT_FAILING = 2
 
-/** A delivery to be tried, with what is sent. */
+/** A delivery to be tried, with its body. */
 export interface Ready {
   readonly delivery: Waiting
   readonly body: string
@@ -19,13 +19,13 @@ export interface Ready {
 export class EndpointQueue {
   #target: Target
   readonly #bodies: Bodies
-  /** By `seq`: what is in hand until its outcome is recorded. */
-  readonly #inHand = new Map<number, Waiting>()
-  /** What is not under way yet, in order. */
+  /** The deliveries whose outcome is not recorded yet, by `seq`. */
+  readonly #inFlight = new Map<number, Waiting>()
+  /** The deliveries that are not being tried yet, in order. */
   #queue: Array<Waiting> = []
-  /** The first so many of the queue have room for their bodies. */
+  /** How many deliveries at the head of the queue have reserved room for their bodies. */
   #withRoom = 0
-  /** Objects of which a delivery is under way. */
+  /** The objects that have a delivery being tried. */
   readonly #busy = new Set<string>()
 
   constructor(target: Target, bodies: Bodies) {
@@ -41,26 +41,26 @@ export class EndpointQueue {
     return this.#target.endpoint.failures > 0
   }
 
-  /** How many more to read, of a window of so many: none until half of it is done, so that reading is worth its while. */
+  /** Returns how many more deliveries to read, of at most `window`. Returns 0 until half of them are done, to read in batches. */
   room(window: number): number {
-    const max = this.#failing ? MAX_AT_ONCE_FAILING : window
-    return this.#inHand.size > max / 2 ? 0 : max - this.#inHand.size
+    const max = this.#failing ? MAX_CONCURRENT_FAILING : window
+    return this.#inFlight.size > max / 2 ? 0 : max - this.#inFlight.size
   }
 
   get idle(): boolean {
-    return this.#inHand.size === 0
+    return this.#inFlight.size === 0
   }
 
   get inHand(): ReadonlyArray<number> {
-    return [...this.#inHand.keys()]
+    return [...this.#inFlight.keys()]
   }
 
   add(delivery: Waiting): void {
-    this.#inHand.set(delivery.seq, delivery)
+    this.#inFlight.set(delivery.seq, delivery)
     this.#queue.push(delivery)
   }
 
-  /** Takes room for the body of the next one that has none; returns whether there was any. */
+  /** Reserves room for the next body. Returns whether there was room. */
   takeRoom(): boolean {
     const next = this.#queue[this.#withRoom]
     if (next === undefined || !this.#bodies.take(next)) return false
@@ -68,26 +68,26 @@ export class EndpointQueue {
     return true
   }
 
-  /** Takes one that has room out of the queue. */
+  /** Removes a delivery with reserved room from the queue. */
   #take(index: number): void {
     this.#queue.splice(index, 1)
     this.#withRoom--
   }
 
-  /** The next to be tried, which is under way from here on; undefined where none may be now. */
+  /** Takes the next delivery to try; undefined if none may be tried now. */
   next(): Ready | undefined {
-    if (this.#busy.size >= (this.#failing ? MAX_AT_ONCE_FAILING : MAX_AT_ONCE)) return undefined
+    if (this.#busy.size >= (this.#failing ? MAX_CONCURRENT_FAILING : MAX_CONCURRENT)) return undefined
     let index = 0
     while (index < this.#withRoom) {
       const delivery = this.#queue[index]!
       const body = this.#bodies.of(delivery)
-      // What is behind it waits as well: it may be about the same object.
+      // Later deliveries wait too: they may be about the same object.
       if (body === undefined) return undefined
       if (body === null) {
-        // Deleted with its event meanwhile.
+        // The delivery was deleted with its event.
         this.#take(index)
         this.#bodies.release(delivery)
-        this.#inHand.delete(delivery.seq)
+        this.#inFlight.delete(delivery.seq)
       } else if (this.#busy.has(delivery.object_id)) index++
       else {
         this.#take(index)
@@ -98,18 +98,18 @@ export class EndpointQueue {
     return undefined
   }
 
-  /** A try is over; the delivery stays in hand, without its body. */
+  /** Ends a try. The delivery stays in flight without its body until its outcome is recorded. */
   tried(delivery: Waiting): void {
     this.#busy.delete(delivery.object_id)
     this.#bodies.release(delivery)
   }
 
-  /** Its outcome is recorded. */
+  /** Removes a delivery whose outcome is recorded. */
   recorded(seq: number): void {
-    this.#inHand.delete(seq)
+    this.#inFlight.delete(seq)
   }
 
-  /** Takes the endpoint as it is now. What waits here is let go of where it is not to be sent any more, or not at this pace. */
+  /** Updates the endpoint. Clears the queue if the endpoint is disabled or has given up deliveries, or if it starts to fail. */
   update(target: Target): void {
     const { failures, state, given_up_to } = target.endpoint
     const slowsDown = failures > 0 && !this.#failing
@@ -117,10 +117,10 @@ export class EndpointQueue {
     if (state !== "enabled" || given_up_to > 0 || slowsDown) this.clear()
   }
 
-  /** Lets go of all that is not under way. */
+  /** Removes all deliveries that are not being tried. */
   clear(): void {
     for (const delivery of this.#queue.slice(0, this.#withRoom)) this.#bodies.release(delivery)
-    for (const { seq } of this.#queue) this.#inHand.delete(seq)
+    for (const { seq } of this.#queue) this.#inFlight.delete(seq)
     this.#queue = []
     this.#withRoom = 0
   }

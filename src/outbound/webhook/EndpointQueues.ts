@@ -1,11 +1,11 @@
-/** The lanes that a process works, and the tries that are over and not written down yet. In memory only. */
+/** The endpoint queues of a process, and the finished tries that are not recorded yet. In memory only. */
 import { Bodies } from "./Bodies.ts"
 import { type Outcome, tryDelivery, type Waiting } from "./deliver.ts"
 import { EndpointQueue } from "./EndpointQueue.ts"
 import type { EndpointRow } from "./endpoint.ts"
 import type { Sender } from "./Sender.ts"
 
-/** A try that is over, its lane, and the endpoint as it was tried. */
+/** A finished try, its queue, and the endpoint's row at the start of the try. */
 export interface Tried {
   readonly lane: EndpointQueue
   readonly endpoint: EndpointRow
@@ -14,15 +14,15 @@ export interface Tried {
 }
 
 export class EndpointQueues {
-  /** Of all lanes. */
+  /** The bodies of all queues. */
   readonly bodies: Bodies
   readonly #sender: Sender["Service"]
-  /** By endpoint ID; with the row that the endpoint was taken as. */
-  readonly #lanes = new Map<string, { readonly lane: EndpointQueue; readonly taken: EndpointRow }>()
+  /** The queues by endpoint ID, with the endpoint's row when it was taken. */
+  readonly #queues = new Map<string, { readonly queue: EndpointQueue; readonly taken: EndpointRow }>()
   #tried: Array<Tried> = []
-  #underWay = 0
+  #inFlight = 0
   #stopping = false
-  #turns = 0
+  #rounds = 0
 
   constructor(sender: Sender["Service"], bodies = new Bodies()) {
     this.#sender = sender
@@ -30,88 +30,88 @@ export class EndpointQueues {
   }
 
   get size(): number {
-    return this.#lanes.size
+    return this.#queues.size
   }
 
   get all(): ReadonlyArray<EndpointQueue> {
-    return [...this.#lanes.values()].map(({ lane }) => lane)
+    return [...this.#queues.values()].map(({ queue }) => queue)
   }
 
   get ids(): ReadonlyArray<string> {
-    return [...this.#lanes.keys()]
+    return [...this.#queues.keys()]
   }
 
-  /** The endpoints as they were taken. */
+  /** The endpoints' rows when they were taken. */
   get taken(): ReadonlyArray<EndpointRow> {
-    return [...this.#lanes.values()].map(({ taken }) => taken)
+    return [...this.#queues.values()].map(({ taken }) => taken)
   }
 
   get underWay(): number {
-    return this.#underWay
+    return this.#inFlight
   }
 
   get isIdle(): boolean {
-    return this.#lanes.size === 0 && this.#tried.length === 0 && this.#underWay === 0
+    return this.#queues.size === 0 && this.#tried.length === 0 && this.#inFlight === 0
   }
 
   get(id: string): EndpointQueue | undefined {
-    return this.#lanes.get(id)?.lane
+    return this.#queues.get(id)?.queue
   }
 
   add(endpoint: EndpointRow): void {
-    this.#lanes.set(endpoint.id, { lane: new EndpointQueue({ endpoint, secrets: [] }, this.bodies), taken: endpoint })
+    this.#queues.set(endpoint.id, { queue: new EndpointQueue({ endpoint, secrets: [] }, this.bodies), taken: endpoint })
   }
 
-  /** Gives a lane up; returns the endpoint as it was taken. */
+  /** Removes a queue. Returns the endpoint's row when it was taken. */
   remove(id: string): ReadonlyArray<EndpointRow> {
-    const found = this.#lanes.get(id)
-    this.#lanes.delete(id)
+    const found = this.#queues.get(id)
+    this.#queues.delete(id)
     return found === undefined ? [] : [found.taken]
   }
 
-  /** Lets go of what an account's sandbox has waiting, so that it is read anew. */
+  /** Clears the queues of an account's sandbox, so that they are read again. */
   clearSandbox(account: string): void {
-    for (const { lane } of this.#lanes.values()) {
-      const { account_id, livemode } = lane.target.endpoint
-      if (account_id === account && !livemode) lane.clear()
+    for (const { queue } of this.#queues.values()) {
+      const { account_id, livemode } = queue.target.endpoint
+      if (account_id === account && !livemode) queue.clear()
     }
   }
 
-  /** Takes room for the bodies of what waits: of one delivery of each lane in turn, and each time of another lane first. */
+  /** Reserves room for waiting bodies: one delivery of each queue in turn. Each call starts with another queue. */
   takeRoom(): void {
     const { all } = this
-    const first = this.#turns++ % Math.max(1, all.length)
-    let asking = [...all.slice(first), ...all.slice(0, first)]
-    while (asking.length > 0) asking = asking.filter((lane) => lane.takeRoom())
+    const first = this.#rounds++ % Math.max(1, all.length)
+    let unfinished = [...all.slice(first), ...all.slice(0, first)]
+    while (unfinished.length > 0) unfinished = unfinished.filter((queue) => queue.takeRoom())
   }
 
-  /** Begins what the lane has to try now, and goes on with it as tries end. */
-  start(lane: EndpointQueue): void {
-    for (let next = lane.next(); next !== undefined && !this.#stopping; next = lane.next()) {
+  /** Starts the tries that the queue allows now, and continues as tries end. */
+  start(queue: EndpointQueue): void {
+    for (let next = queue.next(); next !== undefined && !this.#stopping; next = queue.next()) {
       const { delivery, body } = next
-      const { target } = lane
-      this.#underWay++
+      const { target } = queue
+      this.#inFlight++
       void tryDelivery(this.#sender, delivery, body, target).then((outcome) => {
-        this.#underWay--
-        this.#tried.push({ lane, endpoint: target.endpoint, delivery, outcome })
-        lane.tried(delivery)
-        this.start(lane)
+        this.#inFlight--
+        this.#tried.push({ lane: queue, endpoint: target.endpoint, delivery, outcome })
+        queue.tried(delivery)
+        this.start(queue)
       })
     }
   }
 
-  /** The tries that are over, to be written down. */
+  /** The finished tries that are to be recorded. */
   get tried(): ReadonlyArray<Tried> {
     return [...this.#tried]
   }
 
-  /** With these of them nothing more is to be done. */
+  /** Removes tries that are recorded, or that another cell will repeat. */
   recorded(tries: ReadonlyArray<Tried>): void {
     const done = new Set(tries)
     this.#tried = this.#tried.filter((one) => !done.has(one))
   }
 
-  /** Begins no further try. */
+  /** Stops starting tries. */
   stop(): void {
     this.#stopping = true
   }

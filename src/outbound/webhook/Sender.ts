@@ -12,11 +12,11 @@ import { isAllowed, isLocalName, literalAddress } from "./addresses.ts"
 import { signedHeaders } from "./signature.ts"
 
 const LIMIT_MS = 15 * SECOND_MS
-/** What is read of an answer, and what is kept of it. */
+/** Bytes of a response body that are read, and that are stored. */
 const MAX_READ_BYTES = 16_384
 const MAX_KEPT_BYTES = 2_048
 const USER_AGENT = "RecurringBilling-Webhooks/1.0"
-/** A name that does not resolve while its endpoint is saved may do so later: nobody waits for it longer. */
+/** The DNS limit while an endpoint is saved. A name that does not resolve now may do so later, so the request does not wait longer. */
 const RESOLVE_ON_SAVE_MS = 1_500
 const RESOLVE_MS = 5_000
 const KEEP_ALIVE_MS = 10_000
@@ -24,27 +24,27 @@ const KEEP_ALIVE_MS = 10_000
 export interface Outgoing {
   readonly url: string
   readonly livemode: boolean
-  /** The event's ID: a consumer that sees it twice has it already. */
+  /** The event's ID. Consumers use it to ignore duplicates. */
   readonly id: string
   readonly body: string
   readonly secrets: ReadonlyArray<Redacted.Redacted<string>>
 }
 
-/** What became of one try. */
+/** The result of one try. */
 export interface TryResult {
   readonly delivered: boolean
   /** null: there was no answer. */
   readonly status: number | null
   readonly body: string | null
-  /** Why it was not delivered, in a word. */
+  /** Why it was not delivered, as a code. */
   readonly failure: string | null
   readonly durationMs: number
-  /** What the answer asked for by Retry-After. */
+  /** The response's Retry-After. */
   readonly retryAfterMs: number | null
 }
 
 export interface SenderSettings {
-  /** Sandbox endpoints on this machine (`ALLOW_LOOPBACK_WEBHOOKS`). */
+  /** Whether sandbox endpoints may be on this machine (`ALLOW_LOOPBACK_WEBHOOKS`). */
   readonly allowLoopback: boolean
   /** DNS servers to ask instead of the system's. */
   readonly dnsServers: ReadonlyArray<string>
@@ -54,7 +54,7 @@ class AddressRefused extends Error {
   override readonly name = "AddressRefused"
 }
 
-/** The addresses that a name stands for just now. */
+/** Resolves a host name to its current IP addresses. */
 const resolveWith = (resolver: Resolver) => async (hostname: string) => {
   if (isLocalName(hostname)) return ["127.0.0.1", "::1"]
   const found = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
@@ -63,7 +63,7 @@ const resolveWith = (resolver: Resolver) => async (hostname: string) => {
   throw (found[0] as PromiseRejectedResult).reason
 }
 
-/** Looks names up for connections, and refuses the connection where one of a name's addresses is not allowed. */
+/** Resolves names for connections. Refuses the connection if one of the name's addresses is not allowed. */
 const guardedLookup =
   (resolve: (hostname: string) => Promise<ReadonlyArray<string>>, allowLoopback: boolean): LookupFunction =>
   (hostname, options, callback) => {
@@ -78,7 +78,7 @@ const guardedLookup =
     )
   }
 
-/** Codes of failed connections, in words that an endpoint's owner can act on. */
+/** Translates the error of a failed connection to a failure code that the endpoint's owner can act on. */
 const failureOf = (error: unknown): string => {
   const { name, code, cause } = error as { name?: string; code?: string; cause?: unknown }
   if (name === "AddressRefused") return "address_not_allowed"
@@ -96,13 +96,13 @@ class TimedOut extends Error {
 interface Answer {
   readonly status: number
   readonly retryAfter: string | ReadonlyArray<string> | undefined
-  /** Its beginning. */
+  /** The first bytes of the body. */
   readonly body: string
 }
 
 /**
- * Sends one request and reads the beginning of its answer, within the limit of time: straight from undici's callbacks, since this is where
- * deliveries spend their time. The status line decides: a body that breaks off, or does not end within the limit, is cut off.
+ * Sends one request and reads the start of its response within the time limit. It uses undici's callbacks directly, since deliveries spend
+ * most of their time here. The status line decides: an incomplete body is not an error.
  */
 const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): Promise<Answer> =>
   new Promise((resolve, reject) => {
@@ -115,7 +115,7 @@ const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): 
       over = true
       clearTimeout(limit)
       if (failed !== undefined && status === 0) return reject(failed)
-      // Postgres holds no NUL.
+      // Postgres text cannot contain NUL.
       const body = Buffer.concat(parts).subarray(0, MAX_KEPT_BYTES).toString("utf8").replaceAll("\0", "")
       resolve({ status, retryAfter, body })
     }
@@ -127,7 +127,7 @@ const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): 
     dispatcher.dispatch(options, {
       onRequestStart: (controller) => {
         request = controller
-        // The connection took all of the time: nothing is sent that would be repeated anyway.
+        // Connecting used up the time limit. The delivery is retried, so nothing is sent now.
         if (over) controller.abort(new TimedOut())
       },
       onResponseStart: (_, code, headers) => {
@@ -139,7 +139,7 @@ const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): 
         read += part.length
         if (read < MAX_READ_BYTES) return
         finish()
-        // The rest is not wanted, and the connection with it.
+        // The rest of the body, and so the connection, is not needed.
         controller.abort(new Error("enough read"))
       },
       onResponseEnd: () => finish(),
@@ -160,10 +160,10 @@ const agentFor = (resolve: ReturnType<typeof resolveWith>, loopback: boolean) =>
       () =>
         new Agent({
           connect: createConnector({ lookup: guardedLookup(resolve, loopback), timeout: LIMIT_MS }),
-          // Not limited by origin: many endpoints may share one, and a dead one must not keep the others waiting.
+          // No limit per origin: many endpoints may share one, and a dead endpoint must not block the others.
           connections: null,
           keepAliveTimeout: KEEP_ALIVE_MS,
-          // One limit, of the whole exchange, stands for these.
+          // LIMIT_MS for the whole exchange replaces these.
           headersTimeout: 0,
           bodyTimeout: 0,
         }),
@@ -171,7 +171,7 @@ const agentFor = (resolve: ReturnType<typeof resolveWith>, loopback: boolean) =>
     (agent) =>
       Effect.ignore(
         Effect.tryPromise(() => agent.destroy()),
-        { log: "Warn", message: "webhook connections did not close" },
+        { log: "Warn", message: "cannot close webhook connections" },
       ),
   )
 
@@ -192,8 +192,8 @@ const post = async (agent: Agent, loopback: boolean, { url, id, body, secrets }:
   })
 }
 
-/** Waits for a response and says what came of the try. */
-const tried = async (responding: Promise<Answer>): Promise<TryResult> => {
+/** Waits for a response and returns the result of the try. */
+const resultOf = async (responding: Promise<Answer>): Promise<TryResult> => {
   const startedAt = performance.now()
   const tookMs = () => Math.round(performance.now() - startedAt)
   try {
@@ -216,12 +216,12 @@ const tried = async (responding: Promise<Answer>): Promise<TryResult> => {
 export class Sender extends Context.Service<
   Sender,
   {
-    /** One try. Never fails: what went wrong is in the answer. */
+    /** Makes one try. Never fails: the result has the failure. */
     readonly send: (outgoing: Outgoing) => Promise<TryResult>
-    /** Refuses a URL to which no webhook may be sent. Asks DNS: not to be called in a transaction. */
+    /** Refuses a URL to which no webhook may be sent. It queries DNS, so it must not run in a transaction. */
     readonly check: (url: string, livemode: boolean) => Effect.Effect<void, Problem>
   }
->()("billing/webhook/Sender") {
+>()("billing/outbound/webhook/Sender") {
   static readonly layer = (settings: SenderSettings): Layer.Layer<Sender> =>
     Layer.effect(
       Sender,
@@ -235,7 +235,7 @@ export class Sender extends Context.Service<
         }
         return Sender.of({
           send: (outgoing) =>
-            tried(post(outgoing.livemode ? agents.live : agents.sandbox, loopbackFor(outgoing.livemode), outgoing)),
+            resultOf(post(outgoing.livemode ? agents.live : agents.sandbox, loopbackFor(outgoing.livemode), outgoing)),
           check: Effect.fnUntraced(function* (text, livemode) {
             const { hostname } = new URL(text)
             const literal = literalAddress(hostname)

@@ -1,20 +1,20 @@
 /**
- * Where webhooks may go (decision I4): to public addresses and nowhere else, so that nobody can have us call what only we
- * can reach. Checked by address, never by name: on saving, and again of the very address that is connected to.
+ * Decides to which addresses webhooks may be sent (decision I4): public ones only, so that merchants cannot make us call internal
+ * services (SSRF). The check is by address, never by name: when an endpoint is saved, and again for each connection.
  */
 import { BlockList, isIP } from "node:net"
 import { HEXTETS, hextets, withoutZone } from "../../base/ip.ts"
 
 const list = (ranges: ReadonlyArray<string>): BlockList => {
-  const made = new BlockList()
+  const blockList = new BlockList()
   for (const range of ranges) {
     const [address, bits] = range.split("/")
-    made.addSubnet(address!, Number(bits), isIP(address!) === 6 ? "ipv6" : "ipv4")
+    blockList.addSubnet(address!, Number(bits), isIP(address!) === 6 ? "ipv6" : "ipv4")
   }
-  return made
+  return blockList
 }
 
-/** What the IANA registry of special-purpose IPv4 addresses keeps from being a public one, and a cloud's own. */
+/** Non-public ranges of the IANA registry of special-purpose IPv4 addresses, and one of a cloud. */
 const PRIVATE_V4 = list([
   "0.0.0.0/8",
   "10.0.0.0/8",
@@ -31,17 +31,17 @@ const PRIVATE_V4 = list([
   "203.0.113.0/24",
   "224.0.0.0/4",
   "240.0.0.0/4",
-  // A cloud's wire server, which only guests can reach.
+  // A cloud's wire server, reachable only from its virtual machines.
   "168.63.129.16/32",
 ])
 const LOOPBACK_V4 = list(["127.0.0.0/8"])
 
-/** Global unicast; everything else is special. */
+/** Global unicast. All other ranges are special. */
 const PUBLIC_V6 = list(["2000::/3"])
-/** Protocol assignments with Teredo, documentation, 6to4. */
+/** Protocol assignments (with Teredo), documentation, 6to4. */
 const PRIVATE_V6 = list(["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"])
 
-/** The IPv4 address inside an IPv6 one: mapped (::ffff:0:0/96), compatible (::/96) or translated by NAT64 (64:ff9b::/96). */
+/** Returns the IPv4 address inside an IPv6 one: mapped (::ffff:0:0/96), compatible (::/96) or translated by NAT64 (64:ff9b::/96). */
 const embeddedV4 = (address: string): string | undefined => {
   const parts = hextets(address)
   const [a, b] = parts
@@ -75,11 +75,11 @@ const isPublic = (address: string): boolean => {
 export const isAllowed = (address: string, allowLoopback: boolean): boolean =>
   isPublic(address) || (allowLoopback && isLoopback(address))
 
-/** The IP address that a URL's hostname is, in the one spelling that URLs are brought into; undefined where it is a name. */
+/** Returns the IP address in a URL's hostname, in normalised form; undefined if the hostname is a name. */
 export const literalAddress = (hostname: string): string | undefined => {
   const bare = hostname.startsWith("[") ? hostname.slice(1, -1) : hostname
   return isIP(bare) === 0 ? undefined : bare
 }
 
-/** Names that are this machine by definition (RFC 6761). */
+/** Whether a name means this machine by definition (RFC 6761). */
 export const isLocalName = (hostname: string): boolean => /^(.+\.)?localhost\.?$/i.test(hostname)

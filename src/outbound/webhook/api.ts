@@ -1,4 +1,4 @@
-/** Webhook endpoints and deliveries on the wire. */
+/** The wire schemas and endpoints of webhook endpoints and deliveries. */
 import { Schema } from "effect"
 import { DELIVERY_STATUSES } from "../../../machines/delivery.ts"
 import { DISABLED_REASONS, ENDPOINT_STATUSES } from "../../../machines/webhook_endpoint.ts"
@@ -34,7 +34,7 @@ export const WebhookEndpoint = Struct(fields).annotate({ identifier: "webhook_en
 
 const WebhookEndpointSecret = Struct({
   ...fields,
-  secret: Text.annotate({ description: "What deliveries are signed with: whsec_ and base64; shown this once" }),
+  secret: Text.annotate({ description: "The secret that signs deliveries: whsec_ and base64; shown only this once" }),
   previous_secret_expires_at: optionalKey(instant),
 }).annotate({
   identifier: "webhook_endpoint_secret",
@@ -83,7 +83,7 @@ export const Delivery = Struct({
   ],
 })
 
-/** More than there are types of events. */
+/** More than the number of event types. */
 const MAX_PATTERNS = 50
 
 const url = webAddress("http:// only in the sandbox")
@@ -161,7 +161,7 @@ export const webhookApi = {
     ...shared,
     method: "POST",
     path: "/webhook-endpoints/:id/test",
-    summary: "Send a test event now, and say what came of it",
+    summary: "Send a test event now and return the result",
     success: WebhookTest,
     codes: ["resource_missing"],
   }),
@@ -169,7 +169,7 @@ export const webhookApi = {
     ...shared,
     method: "POST",
     path: "/webhook-endpoints/:id/roll-secret",
-    summary: "Make a new secret; the old one signs beside it for 24 hours",
+    summary: "Make a new secret; for 24 hours the old one signs too",
     success: WebhookEndpointSecret,
     codes: ["resource_missing", "webhook_secret_limit_reached"],
   }),

@@ -1,4 +1,4 @@
-/** One try of one delivery: what is sent, and what its outcome makes of it (machines/delivery.ts). */
+/** Tries one delivery, and decides its next state from the result (machines/delivery.ts). */
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { decide, restore, stateName } from "../../../machines/decide.ts"
@@ -14,13 +14,13 @@ import { type EndpointRow, endpoints } from "./endpoint.ts"
 import { Sender, type TryResult } from "./Sender.ts"
 import { readSecrets } from "./secrets.ts"
 
-/** An endpoint as it was read last, with what to sign by. */
+/** An endpoint as last read, with its signing secrets. */
 export interface Target {
   readonly endpoint: EndpointRow
   readonly secrets: ReadonlyArray<Redacted.Redacted<string>>
 }
 
-/** A delivery that waits. The body of its event is loaded as there is room (Bodies.ts). */
+/** A waiting delivery. The body of its event is loaded when there is room (Bodies.ts). */
 export interface Waiting extends Ref {
   /** Order of creation. */
   readonly seq: number
@@ -29,11 +29,11 @@ export interface Waiting extends Ref {
   readonly once: boolean
   readonly attempt: number
   readonly event_id: string
-  /** Of its event's data; what stands beside it is little. */
+  /** The size of its event's data. The rest of the body is small. */
   readonly bytes: number
 }
 
-/** A try that was made, and where it leaves the delivery. */
+/** The result of a try, and the delivery's state after it. */
 export interface Outcome extends Ref {
   readonly status: DeliveryRow["status"]
   readonly attempt: number
@@ -44,9 +44,9 @@ export interface Outcome extends Ref {
   readonly duration_ms: number
 }
 
-type Decided = Pick<Outcome, "status" | "attempt" | "due_at">
+type NextState = Pick<Outcome, "status" | "attempt" | "due_at">
 
-const decideTry = ({ attempt, once }: Waiting, event: DeliveryEvent): Decided => {
+const decideTry = ({ attempt, once }: Waiting, event: DeliveryEvent): NextState => {
   const { snapshot, set } = decide(deliveryMachine, restore(deliveryMachine, "due", { attempt, once }), event)
   const state = stateName(snapshot)
   return {
@@ -56,18 +56,18 @@ const decideTry = ({ attempt, once }: Waiting, event: DeliveryEvent): Decided =>
   }
 }
 
-/** A success is decided alike each time, whenever it is: the machine is asked once for each number of tries. */
-const successes = new Map<number, Decided>()
+/** A cache of the state after a success, by number of tries: it does not depend on the time. */
+const successes = new Map<number, NextState>()
 
-const decided = (delivery: Waiting, { delivered, retryAfterMs }: TryResult): Decided => {
+const nextStateOf = (delivery: Waiting, { delivered, retryAfterMs }: TryResult): NextState => {
   const at = currentTime()
   if (!delivered) return decideTry(delivery, { type: "try.failed", at, jitter: 2 * Math.random() - 1, retryAfterMs })
-  const known = successes.get(delivery.attempt) ?? decideTry(delivery, { type: "try.succeeded", at })
-  successes.set(delivery.attempt, known)
-  return known
+  const succeeded = successes.get(delivery.attempt) ?? decideTry(delivery, { type: "try.succeeded", at })
+  successes.set(delivery.attempt, succeeded)
+  return succeeded
 }
 
-/** Tries a delivery of `body`; returns the outcome, which is to be recorded. */
+/** Tries a delivery of `body`. Returns the outcome, which the caller records. */
 export const tryDelivery = async (
   { send }: Sender["Service"],
   delivery: Waiting,
@@ -75,16 +75,16 @@ export const tryDelivery = async (
   { endpoint, secrets }: Target,
 ): Promise<Outcome> => {
   const { livemode, event_id } = delivery
-  const tried = await send({ url: endpoint.url, livemode, id: event_id, body, secrets })
+  const result = await send({ url: endpoint.url, livemode, id: event_id, body, secrets })
   return {
     account_id: delivery.account_id,
     livemode: delivery.livemode,
     id: delivery.id,
-    ...decided(delivery, tried),
-    response_status: tried.status,
-    response_body: tried.body,
-    failure_reason: tried.failure,
-    duration_ms: tried.durationMs,
+    ...nextStateOf(delivery, result),
+    response_status: result.status,
+    response_body: result.body,
+    failure_reason: result.failure,
+    duration_ms: result.durationMs,
   }
 }
 
@@ -100,8 +100,8 @@ const OUTCOME = {
 } as const
 
 /**
- * Writes outcomes. One whose delivery was tried by another process meanwhile changes nothing: that try counts. Of one that was given up
- * meanwhile, since its endpoint was disabled, it is told how the last try ended; it is not tried again.
+ * Records outcomes. If another process tried the delivery meanwhile, its outcome counts and this one is ignored. If the delivery was given
+ * up meanwhile (endpoint disabled), the last response is stored, and it is not tried again.
  */
 export const recordOutcomes = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
   if (outcomes.length === 0) return
@@ -117,11 +117,11 @@ export const recordOutcomes = Effect.fnUntraced(function* (outcomes: ReadonlyArr
         AND (d.status = 'pending' OR d.failure_reason = 'endpoint_disabled')`
 })
 
-/** The columns of a delivery `d` of an `event`. */
+/** SQL: the columns of a delivery `d` joined with its `event`. */
 export const DELIVERY =
   "d.account_id, d.livemode, d.id, d.seq, d.webhook_endpoint_id, d.object_id, d.once, d.attempt, d.event_id, octet_length(event.data) AS bytes"
 
-/** The bodies of events that there are, by ID: one statement. */
+/** Reads the bodies of events by ID, in one statement. Deleted events are missing. */
 export const readBodies = Effect.fnUntraced(function* (wanted: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Pick<EventRow, "livemode" | "id" | "type" | "data" | "created_at">>`
@@ -130,7 +130,7 @@ export const readBodies = Effect.fnUntraced(function* (wanted: ReadonlyArray<Ref
   return new Map(rows.map((row) => [row.id, eventBody(row)]))
 })
 
-/** Sends a test, unless that was done: once, whatever comes of it (decision I8). Returns how that ended. */
+/** Sends a test once, without retries (decision I8). Returns its outcome; undefined if it was already sent. */
 export const sendTest = Effect.fnUntraced(function* (tenant: Tenant, deliveryId: string) {
   const sql = yield* SqlClient.SqlClient
   const [delivery] = yield* sql<Waiting>`
@@ -144,7 +144,7 @@ export const sendTest = Effect.fnUntraced(function* (tenant: Tenant, deliveryId:
   const sender = yield* Sender
   const outcome = yield* Effect.promise(() => tryDelivery(sender, delivery, body, target))
   yield* recordOutcomes([outcome])
-  // Somebody is changing it, so that it may not be gone any more: the next delivery says.
+  // On a lock timeout the endpoint is being changed and may work again: the next delivery decides.
   if (outcome.response_status === GONE)
     yield* Effect.catchIf(disable({ endpoint, type: "endpoint.gone" }), isLockTimeout, () => Effect.void)
   return outcome

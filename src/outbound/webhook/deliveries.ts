@@ -1,4 +1,4 @@
-/** Deliveries of events: sent again, tested (decisions I5, I8). */
+/** Creates deliveries by request: resends and tests (decisions I5, I8). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { newId } from "../../base/ids.ts"
@@ -10,7 +10,7 @@ import { appendUndelivered, type EventRow, events } from "../event/events.ts"
 import { type DeliveryRow, deliveries } from "./delivery.ts"
 import { type EndpointRow, endpoints, renderEndpoint } from "./endpoint.ts"
 
-/** A delivery that was never tried. */
+/** Builds a delivery that was not tried yet. */
 const newDelivery = (
   tenant: Tenant,
   event: Pick<EventRow, "id" | "object_id">,
@@ -33,7 +33,7 @@ const newDelivery = (
   duration_ms: null,
 })
 
-/** The endpoints that are enabled for a type of event. */
+/** Reads the endpoints that are enabled for a type of event. */
 const enabledFor = Effect.fnUntraced(function* (tenant: Tenant, type: string) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<EndpointRow>`
@@ -41,25 +41,25 @@ const enabledFor = Effect.fnUntraced(function* (tenant: Tenant, type: string) {
     WHERE ${ofTenant(sql, tenant)} AND state = 'enabled' AND enabled_events && event_patterns(${type}) ORDER BY id`
 })
 
-/** Sends an event again (decision I5): to the endpoint given, else to all that are enabled for it. */
+/** Sends an event again (decision I5): to the given endpoint, else to all that are enabled for it. */
 export const resend = Effect.fn("event.resend")(function* (
   tenant: Tenant,
   eventId: string,
   endpointId: string | undefined,
 ) {
   const event = yield* events.get(tenant, eventId)
-  const to =
+  const recipients =
     endpointId === undefined
       ? yield* enabledFor(tenant, event.type)
       : [yield* asReference(endpoints.get(tenant, endpointId), "webhook_endpoint")]
-  if (to.some(({ state }) => state === "disabled"))
+  if (recipients.some(({ state }) => state === "disabled"))
     return yield* problem("webhook_endpoint_disabled", "The webhook endpoint is disabled: enable it first.")
-  const rows = to.map((endpoint) => newDelivery(tenant, event, endpoint, false))
+  const rows = recipients.map((endpoint) => newDelivery(tenant, event, endpoint, false))
   ;(yield* unitOfWork).insert(deliveries, rows)
   return rows
 })
 
-/** A test event for one endpoint, to be sent once by whoever asks for it; other endpoints hear nothing of it. */
+/** Creates a test event and its delivery for one endpoint only. The requesting process sends it, once. */
 export const startTest = Effect.fn("webhookEndpoint.test")(function* (endpoint: EndpointRow) {
   const event = appendUndelivered(yield* unitOfWork, {
     ...tenantOf(endpoint),

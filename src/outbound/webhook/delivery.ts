@@ -1,4 +1,4 @@
-/** A delivery of an event to an endpoint: its table, and how the API shows it (decisions I2, I5). */
+/** A delivery of an event to an endpoint: its table and its rendering for the API (decisions I2, I5). */
 import { DELIVERY_STATUSES } from "../../../machines/delivery.ts"
 import { formatInstantOrNull } from "../../base/time.ts"
 import * as column from "../../db/columns.ts"
@@ -15,13 +15,13 @@ export const deliveries = table(
     event_id: immutable(column.text),
     webhook_endpoint_id: immutable(column.text),
     object_id: immutable(column.text),
-    /** A test by hand: whoever asked for it sends it. */
+    /** A test: the process that created it sends it, once. */
     once: immutable(column.flag),
     created_at: immutable(column.instant),
     status: mutable(column.oneOf(DELIVERY_STATUSES)),
     /** Tries made. */
     attempt: mutable(column.smallint),
-    /** The next try; null: at once, or none. */
+    /** The time of the next try; null: now if pending, else none. */
     due_at: mutable(column.nullable(column.instant)),
     response_status: mutable(column.nullable(column.smallint)),
     response_body: mutable(column.nullable(column.text)),

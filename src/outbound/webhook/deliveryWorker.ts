@@ -1,8 +1,7 @@
 /**
- * Delivers what waits. Every endpoint has a lane (Lane.ts): one process at a time works it. Lanes do not wait for each
- * other, so a slow or dead endpoint holds nobody else back; one that fails is tried sparingly. What all lanes need of the
- * database is read and written together (queue.ts), once each round. A process that dies leaves its lanes to the others,
- * which repeat what it had not recorded yet, with the same webhook-id.
+ * Sends waiting webhook deliveries. Every endpoint has an EndpointQueue, which one process at a time works on. Queues are
+ * independent, so a slow or dead endpoint does not block others; a failing one is tried less. Each round reads and writes the rows
+ * of all queues together (queue.ts). Others take a dead process's endpoints and repeat unrecorded tries, with the same webhook-id.
  */
 import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
@@ -25,26 +24,26 @@ import { Sender } from "./Sender.ts"
 import { reportUnopened } from "./secrets.ts"
 import { firstWaiting } from "./waiting.ts"
 
-/** How often outcomes are written, and lanes that got emptier are filled. */
+/** How often outcomes are recorded and queues are refilled. */
 const ROUND_MS = 20
-/** How often a process that delivers looks for what is new; less often where looking takes long, since very many endpoints are behind. */
-const LOOK_EVERY_MS = 100
-const MAX_TIME_LOOKING = 0.1
+/** How often a busy process polls for new deliveries. Polling takes at most a tenth of the time, even with very many endpoints. */
+const POLL_MS = 100
+const MAX_POLL_SHARE = 0.1
 const GIVE_UP_EVERY_MS = 1_000
 
-/** How long a process that stops waits for the tries that are under way. */
+/** How long a stopping process waits for running tries. */
 const FINISH_WITHIN_MS = 3_000
 
-const MAX_LANES = 5_000
-/** Deliveries that a process has in hand, of which few have their bodies (Bodies.ts): of one endpoint, and of all together. */
-const MAX_OF_LANE = 256
-const MAX_IN_HAND = 20_000
+const MAX_QUEUES = 5_000
+/** Deliveries in flight, of one endpoint and of all together. Only few have their bodies loaded (Bodies.ts). */
+const MAX_PER_QUEUE = 256
+const MAX_IN_FLIGHT = 20_000
 
-/** Without a success for so long and so often, an endpoint is disabled (decision I2). */
+/** An endpoint is disabled after both: this time and this number of tries without a success (decision I2). */
 const FAILING_MS = 5 * DAY_MS
 const FAILING_TRIES = 10
 
-/** The endpoint after tries, in the order in which they ended. */
+/** Returns the endpoint's row after these tries, which are in the order of their end. */
 const healthAfter = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): EndpointRow => {
   let { failures, failing_since } = endpoint
   for (const { outcome } of tried) {
@@ -54,208 +53,214 @@ const healthAfter = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): Endpoi
   return { ...endpoint, failures, failing_since }
 }
 
-/** Why an endpoint is to be disabled, if it is. */
+/** Returns why an endpoint is to be disabled; empty if it is not. */
 const endingOf = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): ReadonlyArray<Ending> => {
   if (tried.some(({ outcome }) => outcome.response_status === GONE)) return [{ endpoint, type: "endpoint.gone" }]
-  const long = endpoint.failing_since !== null && currentTime() - endpoint.failing_since >= FAILING_MS
-  return long && endpoint.failures >= FAILING_TRIES ? [{ endpoint, type: "endpoint.failing" }] : []
+  const isLong = endpoint.failing_since !== null && currentTime() - endpoint.failing_since >= FAILING_MS
+  return isLong && endpoint.failures >= FAILING_TRIES ? [{ endpoint, type: "endpoint.failing" }] : []
 }
 
-/** What a process remembers from round to round. */
+/** The worker's state between rounds. */
 class Rounds {
-  readonly lanes: EndpointQueues
-  /** Endpoints that are to be disabled: until that is written. */
+  readonly queues: EndpointQueues
+  /** Endpoints to disable, by ID, until that is committed. */
   readonly endings = new Map<string, Ending>()
-  #lookAt = 0
-  #tookBefore = 0
+  #nextPollAt = 0
+  #lastPollMs = 0
 
   constructor(sender: Sender["Service"]) {
-    this.lanes = new EndpointQueues(sender)
+    this.queues = new EndpointQueues(sender)
   }
 
-  /** Whether nothing is left to do until something waits. */
+  /** Whether there is nothing to do until a delivery waits. */
   get isIdle(): boolean {
-    return this.lanes.isIdle && this.endings.size === 0
+    return this.queues.isIdle && this.endings.size === 0
   }
 
-  get looksNow(): boolean {
+  get isPollDue(): boolean {
     return this.pauseMs <= 0
   }
 
-  /** How long until it may look again. */
+  /** The time until the next poll (ms). */
   get pauseMs(): number {
-    return this.#lookAt - performance.now()
+    return this.#nextPollAt - performance.now()
   }
 
-  /** A look that began then is over. One slow one is nothing: the database may have stalled. */
-  looked(beganAt: number): void {
-    const took = performance.now() - beganAt
-    this.#lookAt = beganAt + Math.max(LOOK_EVERY_MS, Math.min(took, this.#tookBefore) / MAX_TIME_LOOKING)
-    this.#tookBefore = took
+  /** Schedules the next poll. A single slow poll does not delay it: the database may have stalled. */
+  polled(startedAt: number): void {
+    const tookMs = performance.now() - startedAt
+    this.#nextPollAt = startedAt + Math.max(POLL_MS, Math.min(tookMs, this.#lastPollMs) / MAX_POLL_SHARE)
+    this.#lastPollMs = tookMs
   }
 }
 
-/** What tries of a lane came to, and how its endpoint does after them. */
+/** The finished tries of a queue, those that count for its endpoint's health, and the endpoint after them. */
 interface Recording {
-  readonly lane: EndpointQueue
-  readonly its: ReadonlyArray<Tried>
-  readonly telling: ReadonlyArray<Tried>
-  readonly now: EndpointRow
+  readonly queue: EndpointQueue
+  readonly tries: ReadonlyArray<Tried>
+  readonly relevant: ReadonlyArray<Tried>
+  readonly updated: EndpointRow
 }
 
-const recordingOf = (lane: EndpointQueue, its: ReadonlyArray<Tried>): Recording => {
-  // Tries of an endpoint that was changed since say nothing of it as it is now.
-  const telling = its.filter(({ endpoint }) => isSame(endpoint, lane.target.endpoint))
-  return { lane, its, telling, now: healthAfter(lane.target.endpoint, telling) }
+const recordingOf = (queue: EndpointQueue, tries: ReadonlyArray<Tried>): Recording => {
+  // If the endpoint was changed since, its earlier tries do not count for its health.
+  const relevant = tries.filter(({ endpoint }) => isSame(endpoint, queue.target.endpoint))
+  return { queue, tries, relevant, updated: healthAfter(queue.target.endpoint, relevant) }
 }
 
 const outcomesOf = (recordings: ReadonlyArray<Recording>): ReadonlyArray<Outcome> =>
-  recordings.flatMap(({ its }) => its.map(({ outcome }) => outcome))
+  recordings.flatMap(({ tries }) => tries.map(({ outcome }) => outcome))
 
 const write = Effect.fnUntraced(function* (recordings: ReadonlyArray<Recording>) {
-  const changed = recordings.flatMap(({ lane: { target }, now }) =>
-    now.failures === target.endpoint.failures && now.failing_since === target.endpoint.failing_since ? [] : [now],
+  const changed = recordings.flatMap(({ queue: { target }, updated }) =>
+    updated.failures === target.endpoint.failures && updated.failing_since === target.endpoint.failing_since
+      ? []
+      : [updated],
   )
-  // Endpoints before their deliveries, as everybody locks them.
+  // The lock order is endpoints, then their deliveries.
   yield* recordHealth(changed)
   yield* recordOutcomes(outcomesOf(recordings))
 })
 
-/** What was written, and what is not for us to write: of accounts on their way to another cell, which sends again what it finds pending. */
+/** The written recordings, and those dropped because their account is moving: the other cell sends pending deliveries again. */
 interface Recorded {
   readonly written: ReadonlyArray<Recording>
-  readonly left: ReadonlyArray<Recording>
+  readonly dropped: ReadonlyArray<Recording>
 }
 
-/** Writes what nobody else is holding just now. */
-const writeFree = Effect.fnUntraced(function* (recordings: ReadonlyArray<Recording>) {
-  const notFree = yield* lockFree(
-    recordings.map(({ now }) => now),
+/** Writes the recordings whose rows are not locked by others. */
+const writeUnlocked = Effect.fnUntraced(function* (recordings: ReadonlyArray<Recording>) {
+  const skipped = yield* lockFree(
+    recordings.map(({ updated }) => updated),
     outcomesOf(recordings),
   )
-  const written = recordings.filter(({ now }) => !notFree.has(now.id))
+  const written = recordings.filter(({ updated }) => !skipped.has(updated.id))
   yield* write(written)
-  return { written, left: recordings.filter(({ now }) => notFree.get(now.id) === true) } satisfies Recorded
+  return { written, dropped: recordings.filter(({ updated }) => skipped.get(updated.id) === true) } satisfies Recorded
 })
 
 const cannotWriteAll = (error: unknown): boolean => isLockTimeout(error) || isFenced(error)
 
-/** Writes the outcomes that there are, and what they say of the endpoints; returns their lanes. What somebody holds stays for the next round. */
-const record = Effect.fnUntraced(function* ({ lanes, endings }: Rounds) {
-  const recordings = [...Map.groupBy(lanes.tried, ({ lane }) => lane)].map(([lane, its]) => recordingOf(lane, its))
+/** Records finished tries and the health of their endpoints. Returns the written queues. Locked rows wait for the next round. */
+const record = Effect.fnUntraced(function* ({ queues, endings }: Rounds) {
+  const byQueue = Map.groupBy(queues.tried, ({ lane }) => lane)
+  const recordings = [...byQueue].map(([queue, tries]) => recordingOf(queue, tries))
   const sql = yield* SqlClient.SqlClient
-  const together = Effect.as(withLockTimeout(write(recordings)), { written: recordings, left: [] } satisfies Recorded)
-  const { written, left } =
+  const writeAll = Effect.as(withLockTimeout(write(recordings)), {
+    written: recordings,
+    dropped: [],
+  } satisfies Recorded)
+  const { written, dropped } =
     recordings.length === 0
-      ? { written: [], left: [] }
-      : yield* Effect.catchIf(together, cannotWriteAll, () => sql.withTransaction(writeFree(recordings)))
-  // What came in meanwhile stays, and so does what could not be written.
-  const done = [...written, ...left].flatMap(({ its }) => its)
-  lanes.recorded(done)
-  for (const { lane, delivery } of done) lane.recorded(delivery.seq)
-  for (const { lane, telling, now } of written) {
-    lane.update({ ...lane.target, endpoint: now })
-    for (const ending of endingOf(now, telling)) endings.set(now.id, ending)
+      ? { written: [], dropped: [] }
+      : yield* Effect.catchIf(writeAll, cannotWriteAll, () => sql.withTransaction(writeUnlocked(recordings)))
+  // Tries that ended meanwhile, or could not be written, stay for the next round.
+  const done = [...written, ...dropped].flatMap(({ tries }) => tries)
+  queues.recorded(done)
+  for (const { lane: queue, delivery } of done) queue.recorded(delivery.seq)
+  for (const { queue, relevant, updated } of written) {
+    queue.update({ ...queue.target, endpoint: updated })
+    for (const ending of endingOf(updated, relevant)) endings.set(updated.id, ending)
   }
   for (const [id, ending] of endings) {
     const disabled = Effect.as(disable(ending), true)
-    // Of an account that moves the target finds out for itself.
+    // If the account is moving, the target cell disables the endpoint.
     const isOver = yield* Effect.catchIf(disabled, cannotWriteAll, (error) => Effect.succeed(isFenced(error)))
     if (isOver) endings.delete(id)
   }
-  return written.map(({ lane }) => lane)
+  return written.map(({ queue }) => queue)
 })
 
-/** Looks how the endpoints are now: disabled, deleted, or taken over by a process to which this one looked dead. */
-const refresh = Effect.fnUntraced(function* ({ lanes }: Rounds, which: ReadonlyArray<EndpointQueue>) {
-  if (which.length === 0) return
-  const targets = yield* readTargets(which.map(({ target }) => target.endpoint))
-  for (const lane of which) {
-    const { id } = lane.target.endpoint
+/** Reads the endpoints again. They may be disabled, deleted, or taken over by a process that considered this one dead. */
+const refresh = Effect.fnUntraced(function* ({ queues }: Rounds, selected: ReadonlyArray<EndpointQueue>) {
+  if (selected.length === 0) return
+  const targets = yield* readTargets(selected.map(({ target }) => target.endpoint))
+  for (const queue of selected) {
+    const { id } = queue.target.endpoint
     const target = targets.get(id)
-    if (target !== undefined) lane.update(target)
+    if (target !== undefined) queue.update(target)
     else {
-      lane.clear()
-      if (!targets.has(id)) yield* release(endpointLease, lanes.remove(id))
+      queue.clear()
+      if (!targets.has(id)) yield* release(endpointLease, queues.remove(id))
     }
   }
 })
 
-/** Reads what waits for lanes that have room. */
+/** Reads waiting deliveries into queues that have room. */
 const read = Effect.fnUntraced(function* (
-  { lanes }: Rounds,
-  roomy: ReadonlyArray<{ readonly lane: EndpointQueue; readonly room: number }>,
+  { queues }: Rounds,
+  roomy: ReadonlyArray<{ readonly queue: EndpointQueue; readonly room: number }>,
 ) {
   if (roomy.length === 0) return
-  for (const delivery of yield* readWaiting(roomy)) lanes.get(delivery.webhook_endpoint_id)?.add(delivery)
+  for (const delivery of yield* readWaiting(roomy)) queues.get(delivery.webhook_endpoint_id)?.add(delivery)
 })
 
-/** Loads bodies as there is room for them, and begins to send them. */
-const load = Effect.fnUntraced(function* ({ lanes }: Rounds) {
-  lanes.takeRoom()
-  for (let { missing } = lanes.bodies; missing.length > 0; { missing } = lanes.bodies)
-    lanes.bodies.load(missing, yield* readBodies(missing))
-  for (const lane of lanes.all) lanes.start(lane)
+/** Loads bodies while there is room, and starts their tries. */
+const load = Effect.fnUntraced(function* ({ queues }: Rounds) {
+  queues.takeRoom()
+  for (let { missing } = queues.bodies; missing.length > 0; { missing } = queues.bodies)
+    queues.bodies.load(missing, yield* readBodies(missing))
+  for (const queue of queues.all) queues.start(queue)
 })
 
-/** Fills lanes that have room, and lets go of those for which nothing is left to do. */
-const fill = Effect.fnUntraced(function* (rounds: Rounds, which: ReadonlyArray<EndpointQueue>) {
-  const { lanes } = rounds
-  const window = Math.min(MAX_OF_LANE, Math.ceil(MAX_IN_HAND / Math.max(1, lanes.size)))
-  const roomy = which.flatMap((lane) => {
-    const room = lanes.get(lane.target.endpoint.id) === lane ? lane.room(window) : 0
-    return room > 0 ? [{ lane, room }] : []
+/** Fills queues that have room, and releases idle ones. */
+const fill = Effect.fnUntraced(function* (rounds: Rounds, selected: ReadonlyArray<EndpointQueue>) {
+  const { queues } = rounds
+  const window = Math.min(MAX_PER_QUEUE, Math.ceil(MAX_IN_FLIGHT / Math.max(1, queues.size)))
+  const roomy = selected.flatMap((queue) => {
+    const room = queues.get(queue.target.endpoint.id) === queue ? queue.room(window) : 0
+    return room > 0 ? [{ queue, room }] : []
   })
   yield* read(rounds, roomy)
   yield* load(rounds)
-  const over = roomy.filter(({ lane }) => lane.idle).map(({ lane }) => lane.target.endpoint)
-  if (over.length === 0) return
-  const taken = over.flatMap(({ id }) => lanes.remove(id))
-  yield* releasing(endpointLease, taken, leaveEndpoints(over))
+  const idle = roomy.filter(({ queue }) => queue.idle).map(({ queue }) => queue.target.endpoint)
+  if (idle.length === 0) return
+  const taken = idle.flatMap(({ id }) => queues.remove(id))
+  yield* releasing(endpointLease, taken, leaveEndpoints(idle))
 })
 
-/** Takes the endpoints that something waits for; returns all lanes. */
-const look = Effect.fnUntraced(function* (rounds: Rounds) {
-  const { lanes } = rounds
-  const beganAt = performance.now()
-  if (lanes.size < MAX_LANES)
-    for (const endpoint of yield* takeEndpoints(lanes.ids, MAX_LANES - lanes.size)) lanes.add(endpoint)
-  rounds.looked(beganAt)
-  return lanes.all
+/** Takes the endpoints that have waiting deliveries. Returns all queues. */
+const poll = Effect.fnUntraced(function* (rounds: Rounds) {
+  const { queues } = rounds
+  const startedAt = performance.now()
+  if (queues.size < MAX_QUEUES)
+    for (const endpoint of yield* takeEndpoints(queues.ids, MAX_QUEUES - queues.size)) queues.add(endpoint)
+  rounds.polled(startedAt)
+  return queues.all
 })
 
 const round = Effect.fnUntraced(function* (rounds: Rounds) {
   const recorded = yield* record(rounds)
-  const which = rounds.looksNow ? yield* look(rounds) : recorded
-  // What is read is sent to the endpoint as it is by then, and signed with the secrets that it has.
-  yield* refresh(rounds, which)
-  yield* fill(rounds, which)
+  const selected = rounds.isPollDue ? yield* poll(rounds) : recorded
+  // First refresh, so that deliveries use the endpoint's current URL and secrets.
+  yield* refresh(rounds, selected)
+  yield* fill(rounds, selected)
 })
 
-/** Before a stop: what is under way is waited for, for a while, and written down; the rest is left to others. */
+/** Stops the worker: waits a while for running tries, records them, and leaves the endpoints to other processes. */
 const finish = Effect.fnUntraced(function* (rounds: Rounds) {
-  const { lanes } = rounds
-  lanes.stop()
+  const { queues } = rounds
+  queues.stop()
   const limit = performance.now() + FINISH_WITHIN_MS
-  while (lanes.underWay > 0 && performance.now() < limit) yield* Effect.sleep(ROUND_MS)
+  while (queues.underWay > 0 && performance.now() < limit) yield* Effect.sleep(ROUND_MS)
   yield* Effect.ensuring(
     record(rounds),
-    Effect.ignore(leaveEndpoints(lanes.taken), { log: "Warn", message: "webhook endpoints are not let go of" }),
+    Effect.ignore(leaveEndpoints(queues.taken), { log: "Warn", message: "cannot release webhook endpoints" }),
   )
 })
 
-/** Delivers for as long as the scope is open. */
+/** Delivers webhooks while the scope is open. */
 export const deliveryWorker = Effect.gen(function* () {
   const rounds = new Rounds(yield* Sender)
   yield* Effect.addFinalizer(() =>
-    finish(rounds).pipe(Effect.catchCause((cause) => Effect.logWarning("webhooks under way", cause))),
+    finish(rounds).pipe(Effect.catchCause((cause) => Effect.logWarning("cannot finish running webhooks", cause))),
   )
   const wake = yield* Queue.sliding<void>(1)
   yield* (yield* QueuePoller).watch(firstWaiting(yield* SqlClient.SqlClient), () => Queue.offerUnsafe(wake, undefined))
-  // What is deleted is sent no more, also where it was in hand. Only sandboxes are deleted from.
-  yield* (yield* Deletions).watch((account) => rounds.lanes.clearSandbox(account))
-  const untilLook = Effect.suspend(() => Effect.sleep(Math.max(rounds.pauseMs, 0)))
-  const woken = Effect.andThen(Queue.take(wake), untilLook)
+  // Deleted events are not sent, even if they were in flight. Only sandboxes have deletions.
+  yield* (yield* Deletions).watch((account) => rounds.queues.clearSandbox(account))
+  const untilPoll = Effect.suspend(() => Effect.sleep(Math.max(rounds.pauseMs, 0)))
+  const woken = Effect.andThen(Queue.take(wake), untilPoll)
   const pause = Effect.suspend(() => (rounds.isIdle ? woken : Effect.sleep(ROUND_MS)))
   yield* every("webhooks", pause, round(rounds))
   yield* every("webhooks given up", GIVE_UP_EVERY_MS, giveUpEnded)

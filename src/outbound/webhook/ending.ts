@@ -1,4 +1,4 @@
-/** What disables an endpoint: it is gone, or it fails for good (decision I2). */
+/** Disables endpoints that are gone or keep failing (decision I2). */
 import { Effect } from "effect"
 import { currentTime } from "../../base/wallClock.ts"
 import { refOf } from "../../db/tenant.ts"
@@ -6,20 +6,20 @@ import { withLockTimeout } from "../../postgres/lockWait.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
 import { transitionEndpoint } from "./endpoints.ts"
 
-/** The status by which an endpoint says that it is gone. */
+/** The response status of an endpoint that is gone. */
 export const GONE = 410
 
 export interface Ending {
-  /** As it was when it was tried. */
+  /** The endpoint's row at the start of the try. */
   readonly endpoint: EndpointRow
   readonly type: "endpoint.gone" | "endpoint.failing"
 }
 
-/** Whether it is the same still: its owner may have fixed it while tries were under way. */
+/** Whether the endpoint is unchanged: its owner may have fixed it during the tries. */
 export const isSame = (one: EndpointRow, other: EndpointRow): boolean =>
   one.url === other.url && one.version === other.version
 
-/** Disables an endpoint that is the same still. */
+/** Disables an endpoint, unless it was changed since the try. */
 export const disable = ({ endpoint, type }: Ending) =>
   withLockTimeout(
     Effect.gen(function* () {

@@ -1,4 +1,4 @@
-/** A webhook endpoint: its table, its lifecycle, and how the API shows it. */
+/** A webhook endpoint: its table, its lifecycle and its rendering for the API. */
 import {
   DISABLED_REASONS,
   ENDPOINT_STATUSES,
@@ -19,20 +19,20 @@ export const endpoints = actorTable<WebhookEndpointContext>()(
   "webhook_endpoint",
   { noun: "webhook endpoint", ids: "webhook_endpoint" },
   {
-    /** One of the places that an account has (decision I7). */
+    /** One of the account's slots: their number limits its endpoints (decision I7). */
     slot: immutable(column.smallint),
     created_at: immutable(column.instant),
     url: mutable(column.text),
     description: mutable(column.nullable(column.text)),
     enabled_events: mutable(column.texts),
-    // The machine's states are what the API shows.
+    // The machine's states are the API's statuses.
     state: mutable(column.oneOf(ENDPOINT_STATUSES), (state) => state as EndpointStatus),
     disabled_reason: mutable(column.nullable(column.oneOf(DISABLED_REASONS)), "reason"),
-    /** Deliveries up to this one are given up. */
+    /** Deliveries up to this `seq` are given up. */
     given_up_to: mutable(column.bigint),
-    /** The process that delivers to it. */
+    /** The process that delivers to it now. */
     runner: mutable(column.nullable(column.integer)),
-    /** Tries that failed since the last one that succeeded. */
+    /** Failed tries since the last success. */
     failures: mutable(column.integer),
     failing_since: mutable(column.nullable(column.instant)),
   },
@@ -40,7 +40,7 @@ export const endpoints = actorTable<WebhookEndpointContext>()(
 
 export type EndpointRow = RowOf<typeof endpoints>
 
-/** The process that delivers to an endpoint. */
+/** The lease of the process that delivers to an endpoint. */
 export const endpointLease: Lease = { name: "webhook_endpoint" }
 
 export const endpointLifecycle: Lifecycle<typeof webhookEndpointMachine, EndpointRow> = {

@@ -1,4 +1,4 @@
-/** Webhook endpoints: the verbs of the API (decisions I1, I2, I7). */
+/** Creates, changes and deletes webhook endpoints (decisions I1, I2, I7). */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -20,37 +20,37 @@ import type { EndpointCreate, EndpointPatch } from "./api.ts"
 import { type EndpointRow, endpointLifecycle, endpoints } from "./endpoint.ts"
 import { insertSecret, refuseMore } from "./secrets.ts"
 
-/** An account's endpoints in an environment (decision I7); the table has as many slots. */
+/** The limit of endpoints per account and environment (decision I7). The table has as many slots. */
 const MAX_ENDPOINTS = 16
-/** How long a rolled secret signs on beside its successor. */
+/** How long a rolled secret still signs, together with its successor. */
 const OVERLAP_MS = DAY_MS
 
-/** Refuses a URL that nothing can be sent to, as far as its words say so; where it leads, `Sender` checks. */
+/** Refuses a URL of the wrong form. `Sender` checks its address. */
 export const checkUrl = (url: string, livemode: boolean): Effect.Effect<void, Problem> => {
   const parsed = new URL(url)
   if (livemode && parsed.protocol !== "https:")
     return Effect.fail(invalid("url", "url must begin with https:// in live."))
   if (parsed.username !== "" || parsed.password !== "")
-    return Effect.fail(invalid("url", "url must hold no user name or password: deliveries are signed instead."))
+    return Effect.fail(invalid("url", "url must contain no user name or password: deliveries are signed instead."))
   return parsed.hash === ""
     ? Effect.void
-    : Effect.fail(invalid("url", "url must hold no fragment (#…): it would not be sent."))
+    : Effect.fail(invalid("url", "url must contain no fragment (#…): it would not be sent."))
 }
 
-/** Refuses patterns of events that there cannot be (decision I7). */
+/** Refuses invalid patterns of event types (decision I7). */
 export const checkPatterns = (patterns: ReadonlyArray<string>, livemode: boolean): Effect.Effect<void, Problem> => {
-  const strange = patterns.findIndex((pattern) => !isEventPattern(pattern, livemode))
-  return strange === -1
+  const invalidIndex = patterns.findIndex((pattern) => !isEventPattern(pattern, livemode))
+  return invalidIndex === -1
     ? Effect.void
     : Effect.fail(
         invalid(
-          `enabled_events[${strange}]`,
-          `enabled_events[${strange}] must be *, a family such as charge.* or a type such as charge.failed, not ${JSON.stringify(patterns[strange])}.`,
+          `enabled_events[${invalidIndex}]`,
+          `enabled_events[${invalidIndex}] must be *, a family such as charge.* or a type such as charge.failed, not ${JSON.stringify(patterns[invalidIndex])}.`,
         ),
       )
 }
 
-/** A place for one more endpoint, taken by whoever asks first; fails where there is none. */
+/** Takes a free slot for a new endpoint, under a lock of the account. Fails if there is none. */
 const takeSlot = Effect.fnUntraced(function* (tenant: Tenant) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.endpointSlots}, hashtext(${tenant.account_id}))`
@@ -66,7 +66,7 @@ const takeSlot = Effect.fnUntraced(function* (tenant: Tenant) {
   return free.slot
 })
 
-/** Adds an endpoint that was validated. Its secret is returned here, and never again. */
+/** Creates an endpoint from validated input. Returns its secret, which is never shown again. */
 export const createEndpoint = Effect.fn("webhookEndpoint.create")(function* (tenant: Tenant, input: EndpointCreate) {
   const row: EndpointRow = {
     ...tenantOf(tenant),
@@ -92,7 +92,7 @@ const toOwner = ({ url, livemode }: EndpointRow, since: number) => ({
   body: `Your ${livemode ? "live" : "sandbox"} webhook endpoint ${url} has not accepted an event since ${formatInstant(since)}, so it was disabled. Fix it, then re-enable it. Missed events are not redelivered; GET /events lists them.`,
 })
 
-/** The newest delivery that may wait for anybody. */
+/** Reads the `seq` of the newest delivery of all accounts. */
 const newestDelivery = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ seq: number }>`
@@ -100,7 +100,7 @@ const newestDelivery = Effect.gen(function* () {
   return row!.seq
 })
 
-/** Applies an event to a locked endpoint, which may have been edited, and writes what follows. */
+/** Applies an event to a locked endpoint and commits it. `after` is the row with edits by the same request. */
 export const transitionEndpoint = Effect.fnUntraced(function* (
   before: EndpointRow,
   event: WebhookEndpointEvent,
@@ -123,7 +123,7 @@ export const transitionEndpoint = Effect.fnUntraced(function* (
   return row
 })
 
-/** Changes an endpoint; the patch was validated. */
+/** Changes an endpoint by a validated patch. */
 export const updateEndpoint = Effect.fn("webhookEndpoint.update")(function* (
   tenant: Tenant,
   id: string,
@@ -144,7 +144,7 @@ export const updateEndpoint = Effect.fn("webhookEndpoint.update")(function* (
   return yield* transitionEndpoint(before, { type, at: currentTime() }, after)
 })
 
-/** Deletes an endpoint. What waits for it is given up by the worker. */
+/** Deletes an endpoint. The worker gives up its waiting deliveries. */
 export const deleteEndpoint = Effect.fn("webhookEndpoint.delete")(function* (tenant: Tenant, id: string) {
   const sql = yield* SqlClient.SqlClient
   const gone = yield* sql`DELETE FROM webhook_endpoint WHERE ${ofTenant(sql, tenant)} AND id = ${id} RETURNING 1`
@@ -153,7 +153,7 @@ export const deleteEndpoint = Effect.fn("webhookEndpoint.delete")(function* (ten
   return deleted("webhook_endpoint", { livemode: tenant.livemode, id })
 })
 
-/** A new secret; the one before signs on beside it for a day. */
+/** Creates a new secret. The previous one still signs for a day. */
 export const rollSecret = Effect.fn("webhookEndpoint.rollSecret")(function* (tenant: Tenant, id: string) {
   const sql = yield* SqlClient.SqlClient
   const row = yield* endpoints.lockOne(tenant, id)

@@ -1,4 +1,4 @@
-/** What the deliveries leave behind: those that nobody is to get any more, and those that are old. */
+/** Gives up deliveries that must not be sent any more, and deletes old events with their deliveries. */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,13 +13,13 @@ import { WAITING, waitingEndpoints } from "./waiting.ts"
 const MAX_GIVEN_UP = 1_000
 const RETENTION_MS = 30 * DAY_MS
 const MAX_PURGED = 5_000
-/** Tenants whose events are looked at in one statement. */
+/** Tenants per statement. */
 const MAX_TENANTS = 2_000
 
 /**
- * Gives up a batch of what an endpoint is not to get any more: everything where it is disabled or deleted, else what was
- * written before it was disabled last. Looked at again for each batch, with the endpoint locked: it may be enabled again
- * meanwhile. Returns whether there is more.
+ * Gives up a batch of an endpoint's waiting deliveries: all if the endpoint is disabled or deleted, else those created before it
+ * was last disabled. Each batch locks and reads the endpoint again, since it may have been enabled meanwhile. Returns whether
+ * there are more.
  */
 const giveUpBatch = Effect.fnUntraced(function* (ref: Ref) {
   const sql = yield* SqlClient.SqlClient
@@ -34,12 +34,12 @@ const giveUpBatch = Effect.fnUntraced(function* (ref: Ref) {
       WHERE webhook_endpoint_id = ${ref.id} AND ${sql.literal(WAITING)} AND ${within} LIMIT ${MAX_GIVEN_UP}
     ) RETURNING 1`
   if (rows.length === MAX_GIVEN_UP) return true
-  // Done: what commits below it from now on is new.
+  // Done. A delivery with a lower `seq` that commits later is new and must be sent.
   if (upTo !== null) yield* sql`UPDATE webhook_endpoint SET given_up_to = 0 WHERE ${isRef(sql, ref)}`
   return false
 })
 
-/** What somebody holds is left for the next time. */
+/** Gives up all such deliveries of an endpoint. Locked rows wait for the next run. */
 const giveUp = (ref: Ref) =>
   Effect.catchIf(
     Effect.repeat(withLockTimeout(giveUpBatch(ref)), { while: (more) => more }),
@@ -47,7 +47,7 @@ const giveUp = (ref: Ref) =>
     () => Effect.void,
   )
 
-/** Gives up what waits for endpoints that were disabled or deleted, also if they were enabled again since. */
+/** Gives up the waiting deliveries of endpoints that were disabled or deleted, also if they are enabled again. */
 export const giveUpEnded = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const ended = yield* sql<Ref>`
@@ -58,7 +58,7 @@ export const giveUpEnded = Effect.gen(function* () {
   yield* Effect.forEach(ended, giveUp, { discard: true })
 })
 
-/** How far old events are deleted: up to one of a tenant's, or past all of it. */
+/** The position of the deletion of old events: after one event of a tenant, or after all of them. */
 interface Purged {
   readonly account_id: string
   readonly livemode: boolean
@@ -66,16 +66,16 @@ interface Purged {
 }
 
 const BEGINNING: Purged = { account_id: "", livemode: false, id: "" }
-/** Sorts behind every ID. */
+/** Sorts after every ID. */
 const PAST_ALL = "~"
 
 /**
- * Deletes events beyond `last` that were recorded before `until`, and their deliveries, of some tenants; returns how far it came,
- * undefined at the end.
+ * Deletes a batch of events after `last` that were recorded before `until`, with their deliveries. Returns the new position; undefined
+ * at the end.
  */
 const purgeBatch = Effect.fnUntraced(function* (until: number, last: Purged) {
   const sql = yield* SqlClient.SqlClient
-  // Tenant by tenant, by the time that IDs begin with: the oldest come first in the key, so that nothing else is read.
+  // IDs begin with their time, so each tenant's oldest events come first in the key and no others are read.
   const [end] = yield* sql<Purged>`
     WITH looked AS MATERIALIZED (
       SELECT a.id AS account_id, l.livemode FROM account a CROSS JOIN (VALUES (false), (true)) AS l (livemode)
@@ -100,7 +100,7 @@ const purgeBatch = Effect.fnUntraced(function* (until: number, last: Purged) {
   return end
 })
 
-/** Deletes events, and their deliveries, that are older than they are kept for (decision I5). */
+/** Deletes events older than `keptMs`, with their deliveries (decision I5). */
 export const purgeEvents = (keptMs: number = RETENTION_MS) =>
   Effect.gen(function* () {
     const until = currentTime() - keptMs

@@ -12,7 +12,7 @@ import { endpoints, renderEndpoint } from "./endpoint.ts"
 import { checkPatterns, checkUrl, createEndpoint, deleteEndpoint, rollSecret, updateEndpoint } from "./endpoints.ts"
 import { Sender } from "./Sender.ts"
 
-/** Where a URL leads is a question to DNS. */
+/** Validates a field of an endpoint. A URL's check queries DNS. */
 const check = (name: string, { url, enabled_events: patterns }: EndpointPatch, { livemode }: Tenant) => {
   if (name === "enabled_events") return checkPatterns(patterns!, livemode)
   if (name !== "url") return undefined
@@ -22,7 +22,7 @@ const check = (name: string, { url, enabled_events: patterns }: EndpointPatch, {
   )
 }
 
-/** How a test ended. */
+/** Renders the result of a test. */
 const renderTest = ({
   event_id,
   response_status,
@@ -31,7 +31,7 @@ const renderTest = ({
 }: Pick<DeliveryRow, "event_id" | "response_status" | "duration_ms" | "status">) => ({
   event: event_id,
   response_status,
-  // It was tried.
+  // Not null after a try.
   duration_ms: duration_ms!,
   delivered: status === "succeeded",
 })

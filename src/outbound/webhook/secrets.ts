@@ -1,4 +1,4 @@
-/** The secrets of endpoints, sealed at rest: requests write them and never read them (decision I1). */
+/** The signing secrets of endpoints, encrypted at rest. Requests write them and never read them (decision I1). */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
@@ -8,9 +8,9 @@ import type { ConfigProblem } from "../../config/Config.ts"
 import { isRef, type Ref, type Tenant } from "../../db/tenant.ts"
 import type { SecretTable } from "../../security/secret/rotate.ts"
 import { MARK_BYTES, type Place, Vault } from "../../security/secret/Vault.ts"
-import { isSecret, newSecret } from "./signature.ts"
+import { newSecret } from "./signature.ts"
 
-/** Secrets that sign at once (decision I1): more make the header longer, and who rolls that often within a day has rolled enough. */
+/** Secrets that sign together (decision I1). Each makes the header longer, and a merchant needs few rolls within a day. */
 const MAX_SECRETS = 5
 
 interface SecretKey extends Tenant {
@@ -29,11 +29,10 @@ const placeAt = (endpoint: Ref): Place => placeOf({ ...endpoint, webhook_endpoin
 export const webhookSecrets: SecretTable<SecretKey> = {
   name: "webhook_secret",
   key: { account_id: "text", livemode: "boolean", webhook_endpoint_id: "text", id: "bigint" },
-  clear: "secret",
   placeOf,
 }
 
-/** Makes an endpoint's next secret, and returns it: the only time that it is shown. */
+/** Creates an endpoint's next secret and returns it. It is never shown again. */
 export const insertSecret = Effect.fnUntraced(function* (endpoint: Ref) {
   const sql = yield* SqlClient.SqlClient
   const secret = newSecret()
@@ -47,7 +46,7 @@ export const insertSecret = Effect.fnUntraced(function* (endpoint: Ref) {
 const IS_LIVE = `
   (s.account_id, s.livemode, s.webhook_endpoint_id) = (e.account_id, e.livemode, e.id) AND (s.expires_at IS NULL OR s.expires_at > now())`
 
-/** Refuses another secret while as many sign as can, so that each does until it was said to. The endpoint must be locked. */
+/** Refuses a new secret while the maximum number of secrets sign: none may stop before its announced end. The endpoint must be locked. */
 export const refuseMore = Effect.fnUntraced(function* (endpoint: Ref) {
   const sql = yield* SqlClient.SqlClient
   const [live] = yield* sql<{ count: number; until: number | null }>`
@@ -57,39 +56,34 @@ export const refuseMore = Effect.fnUntraced(function* (endpoint: Ref) {
   if (count >= MAX_SECRETS)
     return yield* problem(
       "webhook_secret_limit_reached",
-      `${count} secrets sign at once already: roll again after ${formatInstant(until!)}, when the oldest one stops.`,
+      `${count} secrets sign already: roll again after ${formatInstant(until!)}, when the oldest one expires.`,
     )
 })
 
-/**
- * What deliveries to the endpoint `e` are signed with now, the newest first, as `openSecrets` takes it: sealed, in
- * hexadecimal, or in the clear where that was written before secrets were sealed. A query.
- */
+/** SQL: the live secrets of the endpoint `e`, newest first, as `openSecrets` reads them: encrypted, in hexadecimal. */
 export const LIVE_SECRETS = `
-  SELECT coalesce(encode(s.sealed, 'hex'), s.secret) AS stored FROM webhook_secret s WHERE ${IS_LIVE} ORDER BY s.id DESC LIMIT ${MAX_SECRETS}`
+  SELECT encode(s.sealed, 'hex') AS stored FROM webhook_secret s WHERE ${IS_LIVE} ORDER BY s.id DESC LIMIT ${MAX_SECRETS}`
 
-/** Whether the keys of this process open the secrets of the endpoint `e`, as their marks say. */
+/** SQL: whether the keys of this process decrypt the secrets of the endpoint `e`, judged by their marks. */
 export const opensSecrets = (sql: SqlClient.SqlClient, { marks }: Vault["Service"]): Fragment => sql`
   NOT EXISTS (
     SELECT 1 FROM webhook_secret s
     WHERE ${sql.literal(IS_LIVE)} AND encode(substring(s.sealed FROM 1 FOR ${MARK_BYTES}::integer), 'hex') <> ALL(${marks}::text[]))`
 
-/** An endpoint's secrets; fails where no key of this process opens one. */
+/** Decrypts an endpoint's secrets. Fails if no key of this process opens one of them. */
 export const openSecrets = (
   endpoint: Ref,
   stored: ReadonlyArray<string>,
 ): Effect.Effect<ReadonlyArray<Redacted.Redacted<string>>, ConfigProblem, Vault> =>
   Effect.flatMap(Vault, (vault) =>
     Effect.forEach(stored, (one) =>
-      isSecret(one)
-        ? Effect.succeed(Redacted.make(one))
-        : Effect.map(vault.open(placeAt(endpoint), Buffer.from(one, "hex")), (opened) =>
-            Redacted.make(Redacted.value(opened).toString()),
-          ),
+      Effect.map(vault.open(placeAt(endpoint), Buffer.from(one, "hex")), (opened) =>
+        Redacted.make(Redacted.value(opened).toString()),
+      ),
     ),
   )
 
-/** What deliveries to an endpoint are signed with now. Who asks cannot mend a key that is missing: that is a defect. */
+/** Reads the live secrets of an endpoint. A missing encryption key is a defect: the caller cannot fix it. */
 export const readSecrets = Effect.fnUntraced(function* (endpoint: Ref) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ stored: string }>`
@@ -99,7 +93,7 @@ export const readSecrets = Effect.fnUntraced(function* (endpoint: Ref) {
   return yield* Effect.orDie(openSecrets(endpoint, stored))
 })
 
-/** Says which endpoints this process leaves to others because it cannot sign for them. */
+/** Logs how many endpoints this process leaves to others because it cannot open their secrets. */
 export const reportUnopened = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault

@@ -1,4 +1,4 @@
-/** Secrets and signatures of webhooks, by the Standard Webhooks specification (decision I1). Pure but for the random bytes. */
+/** Creates secrets and signatures of webhooks by the Standard Webhooks specification (decision I1). Pure except for random bytes. */
 import { createHmac, randomBytes } from "node:crypto"
 import { Redacted } from "effect"
 
@@ -9,7 +9,7 @@ export const newSecret = (): string => `${PREFIX}${randomBytes(SECRET_BYTES).toS
 
 export const isSecret = (text: string): boolean => text.startsWith(PREFIX)
 
-/** The headers that a delivery carries beside its body: `at` is when it is sent (ms), the secrets are those that are live. */
+/** Returns the signature headers of a delivery. `at`: the time of sending (ms). `secrets`: the live ones. */
 export const signedHeaders = (
   id: string,
   at: number,

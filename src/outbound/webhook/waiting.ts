@@ -1,16 +1,16 @@
-/** What waits to be delivered, in SQL: by the index `webhook_delivery_waiting`, endpoint by endpoint. */
+/** SQL that finds waiting deliveries by the index `webhook_delivery_waiting`, endpoint by endpoint. */
 import type { SqlClient } from "effect/sql"
 
-/** Rows of webhook_delivery that are the worker's to send. */
+/** SQL: the condition for rows of webhook_delivery that the worker sends. */
 export const WAITING = "status = 'pending' AND NOT once"
 
-/** Some delivery that may be to be sent. */
+/** SQL: finds any waiting delivery. */
 export const firstWaiting = (sql: SqlClient.SqlClient) => sql`
   SELECT FROM webhook_delivery WHERE ${sql.literal(WAITING)} ORDER BY webhook_endpoint_id, due_at NULLS FIRST LIMIT 1`
 
 /**
- * The endpoints that something waits for, as a query named `waiting` for WITH RECURSIVE: hops along the index, so that
- * what is behind the first delivery of each costs nothing. `due_at` is null where one was never tried, else the next retry's.
+ * SQL: the endpoints with waiting deliveries, as a query `waiting` for WITH RECURSIVE. It jumps along the index and reads only
+ * the first delivery of each endpoint. `due_at` is null if one was never tried, else the time of the next retry.
  */
 export const waitingEndpoints = (sql: SqlClient.SqlClient) => sql`
   waiting AS (

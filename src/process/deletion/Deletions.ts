@@ -1,24 +1,24 @@
-/** Hearing that something is deleted, by whichever process that is. */
+/** Deletions notifies callers when any process has deleted an object. */
 import { Context, Deferred, Effect, Layer, Schedule, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref } from "../../db/tenant.ts"
 import { Listener } from "../Listener.ts"
 import { accountOf, DELETED_CHANNEL, payloadOf } from "./deletion.ts"
 
-/** What takes longer goes on without anybody waiting. */
+/** A longer deletion continues without its caller. */
 const WAIT_LIMIT_MS = 3_000
-/** In case a notice was lost. */
+/** In case a notification was lost. */
 const LOOK_EVERY_MS = 500
 
 export class Deletions extends Context.Service<
   Deletions,
   {
-    /** Waits until it is deleted, a few seconds at most, in no transaction and without a connection. */
+    /** Waits until the object is deleted, a few seconds at most, without a transaction or connection. */
     readonly wait: (ref: Ref) => Effect.Effect<void>
-    /** Calls `heard` with the account of whatever is deleted, for as long as the scope is open. */
-    readonly watch: (heard: (account: string) => void) => Effect.Effect<void, never, Scope.Scope>
+    /** Calls `notify` with the account of each deleted object, while the scope is open. */
+    readonly watch: (notify: (account: string) => void) => Effect.Effect<void, never, Scope.Scope>
   }
->()("billing/deletion/Deletions") {
+>()("billing/process/deletion/Deletions") {
   static readonly layer: Layer.Layer<Deletions, never, SqlClient.SqlClient | Listener> = Layer.effect(
     Deletions,
     Effect.gen(function* () {
@@ -28,23 +28,23 @@ export class Deletions extends Context.Service<
       const { listen } = yield* Listener
       yield* listen(DELETED_CHANNEL, {
         notice: (payload) => {
-          for (const heard of waiting.get(payload) ?? []) Deferred.doneUnsafe(heard, Effect.void)
-          for (const heard of watching) heard(accountOf(payload))
+          for (const deleted of waiting.get(payload) ?? []) Deferred.doneUnsafe(deleted, Effect.void)
+          for (const notify of watching) notify(accountOf(payload))
         },
       })
-      const hear = (ref: Ref) => {
+      const awaitNotice = (ref: Ref) => {
         const payload = payloadOf(ref)
         return Effect.acquireUseRelease(
           Effect.sync(() => {
-            const heard = Deferred.makeUnsafe<void>()
-            waiting.set(payload, (waiting.get(payload) ?? new Set()).add(heard))
-            return heard
+            const deleted = Deferred.makeUnsafe<void>()
+            waiting.set(payload, (waiting.get(payload) ?? new Set()).add(deleted))
+            return deleted
           }),
           Deferred.await,
-          (heard) =>
+          (deleted) =>
             Effect.sync(() => {
               const others = waiting.get(payload)
-              others?.delete(heard)
+              others?.delete(deleted)
               if (others?.size === 0) waiting.delete(payload)
             }),
         )
@@ -55,13 +55,13 @@ export class Deletions extends Context.Service<
           Effect.repeat({ until: (found) => found.length === 0, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
         )
       return Deletions.of({
-        // Heard before it is looked for: it may be gone in between.
-        wait: (ref) => Effect.asVoid(Effect.timeoutOption(Effect.race(hear(ref), look(ref)), WAIT_LIMIT_MS)),
-        watch: (heard) =>
+        // Listens before it looks: the object may be deleted in between.
+        wait: (ref) => Effect.asVoid(Effect.timeoutOption(Effect.race(awaitNotice(ref), look(ref)), WAIT_LIMIT_MS)),
+        watch: (notify) =>
           Effect.asVoid(
             Effect.acquireRelease(
-              Effect.sync(() => watching.add(heard)),
-              () => Effect.sync(() => watching.delete(heard)),
+              Effect.sync(() => watching.add(notify)),
+              () => Effect.sync(() => watching.delete(notify)),
             ),
           ),
       })

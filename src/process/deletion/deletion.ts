@@ -1,36 +1,36 @@
 /**
- * Deleting what may be large: a test clock with all that is its, or a whole sandbox (decisions M1, M2). A request commits what
- * is to go, as a row that also says how far that is; workers delete it in batches, each a short transaction (worker.ts).
+ * Deletes large objects: a test clock with everything on it, or a whole sandbox (decisions M1, M2). A request commits a row that names the
+ * object and the progress; workers delete it in batches, each a short transaction (worker.ts).
  */
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { names, REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { type Ref, refOf } from "../../db/tenant.ts"
 
-/** What tells the workers of every process that there is something to delete. */
+/** The channel that notifies the workers of every process of a new deletion. */
 export const DELETION_CHANNEL = "deletion"
-/** What tells every process that something is deleted, by {@link payloadOf}. */
+/** The channel that notifies every process of a finished deletion, by {@link payloadOf}. */
 export const DELETED_CHANNEL = "deleted"
 
-/** What is deleted: by the ID of a test clock, or {@link SANDBOX}. */
+/** The deletion of a test clock (by its ID) or of a sandbox ({@link SANDBOX}). */
 export interface Deletion extends Ref {
-  /** The step under way, by name; before the first batch: empty. */
+  /** The name of the current step; empty before the first batch. */
   readonly step: string
-  /** The last key of that step that is deleted. */
+  /** The last deleted key of that step. */
   readonly deleted_to: string
 }
 
 /** All of an account's sandbox. */
 export const SANDBOX = "sandbox"
 
-/** What a step has deleted. */
+/** The result of a step. */
 export interface Deleted {
   readonly rows: number
-  /** Where to go on; null: nothing is left. */
+  /** The key to continue after; null: nothing is left. */
   readonly to: string | null
 }
 
-/** One table of what is deleted. `after` is the key after which to go on, `limit` the rows to delete at most. */
+/** The deletion of rows from one table. `after` is the key to continue after, `limit` the maximum number of rows. */
 export interface Step {
   readonly name: string
   readonly run: (
@@ -43,7 +43,7 @@ export interface Step {
 export const payloadOf = ({ account_id, id }: Ref): string => `${account_id} ${id}`
 export const accountOf = (payload: string): string => payload.split(" ")[0]!
 
-/** Has these deleted, once the running transaction is committed; what is being deleted already goes on. */
+/** Requests deletions, which start when the running transaction commits. Deletions under way are not affected. */
 export const requestDeletions = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   if (refs.length === 0) return
   const sql = yield* SqlClient.SqlClient

@@ -1,46 +1,52 @@
 /**
- * Steps of deletions, table by table. A step goes through its table by key, in an index of what is deleted, and never looks
- * at what is gone already: the dead entries of earlier batches stay where they are for as long as the oldest transaction.
+ * The steps of deletions, one per table. A step goes through its table by key, in an index of the deleted rows, and never reads deleted
+ * entries again: dead entries of earlier batches stay in the index for as long as the oldest transaction.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { ofTenant } from "../../db/tenant.ts"
 import { type Deleted, type Deletion, SANDBOX, type Step } from "./deletion.ts"
 
-interface Of {
+interface RowSource {
   readonly table: string
-  /** What tells the tenant's rows apart, in order. */
+  /** The column that identifies and orders the tenant's rows. */
   readonly key?: string
-  /** What else they must be, as SQL. */
+  /** A further condition on the rows, as SQL. */
   readonly where?: string
-  /** Where it is not by `test_clock_id` that a clock's rows are found. */
+  /** The column that finds a clock's rows, if it is not `test_clock_id`. */
   readonly clock?: string
-  /** A clock's rows are found by its customers, which are still there, in an index by `customer_id` and ID. */
+  /** A clock's rows are found by its customers, which still exist, in an index by `customer_id` and ID. */
   readonly ofCustomers?: true
-  /** Where a table has more than one step. */
+  /** The name of the step, if a table has more than one. */
   readonly name?: string
 }
 
-/** A row that is to be deleted, locked. */
-interface Doomed {
-  /** Where it is: nothing moves it while it is locked. */
+/** A locked row to delete. */
+interface LockedRow {
+  /** Its ctid, which does not change while it is locked. */
   readonly place: string
   readonly key: string
-  /** After which to go on. */
+  /** The position to continue after. */
   readonly position: string
 }
 
-/** What a look at the next rows has found. */
-interface Next<Row extends Doomed> {
-  readonly doomed: ReadonlyArray<Row>
-  /** Others that it looked at, which had nothing to delete. */
+/** The next rows to delete. */
+interface Next<Row extends LockedRow> {
+  readonly lockedRows: ReadonlyArray<Row>
+  /** How many customers it checked that have no rows. */
   readonly empty: number
-  /** Where to go on; null: nothing is left. */
+  /** The position to continue after; null: nothing is left. */
   readonly to: string | null
 }
 
 /** Locks the next rows of the table itself, in the order of their keys. */
-const nextRows = <Row extends Doomed>(of: Of, deletion: Deletion, after: string, limit: number, columns: string) =>
+const nextRows = <Row extends LockedRow>(
+  of: RowSource,
+  deletion: Deletion,
+  after: string,
+  limit: number,
+  columns: string,
+) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => {
     const { table, key = "id", where = "true", clock = "test_clock_id" } = of
     const onClock = deletion.id === SANDBOX ? sql`true` : sql`${sql(clock)} = ${deletion.id}`
@@ -49,16 +55,20 @@ const nextRows = <Row extends Doomed>(of: Of, deletion: Deletion, after: string,
         SELECT ctid::text AS place, ${sql(key)} AS key, ${sql(key)} AS position ${sql.literal(columns)} FROM ${sql(table)}
         WHERE ${ofTenant(sql, deletion)} AND ${onClock} AND ${sql.literal(where)} AND ${sql(key)} > ${after}
         ORDER BY ${sql(key)} LIMIT ${limit} FOR UPDATE`,
-      (doomed): Next<Row> => ({ doomed, empty: 0, to: doomed.length < limit ? null : doomed.at(-1)!.position }),
+      (lockedRows): Next<Row> => ({
+        lockedRows,
+        empty: 0,
+        to: lockedRows.length < limit ? null : lockedRows.at(-1)!.position,
+      }),
     )
   })
 
-/** Sorts behind everything that IDs are made of. */
-const BEHIND = "~"
+/** Sorts after all characters of IDs. */
+const AFTER_ALL_IDS = "~"
 
-/** Locks the next rows of a clock's customers, customer by customer; those who have none count too. */
-const nextOfCustomers = <Row extends Doomed>(
-  { table }: Of,
+/** Locks the next rows of a clock's customers, customer by customer; customers without rows count too. */
+const nextOfCustomers = <Row extends LockedRow>(
+  { table }: RowSource,
   deletion: Deletion,
   after: string,
   limit: number,
@@ -68,7 +78,7 @@ const nextOfCustomers = <Row extends Doomed>(
     const [customer = "", last = ""] = after.split(" ")
     return Effect.map(
       sql<Row | { readonly place: null; readonly position: string }>`
-        SELECT t.place, t.id AS key, k.id || coalesce(' ' || t.id, ${BEHIND}) AS position ${sql.literal(columns)}
+        SELECT t.place, t.id AS key, k.id || coalesce(' ' || t.id, ${AFTER_ALL_IDS}) AS position ${sql.literal(columns)}
         FROM (
           SELECT account_id, livemode, id FROM customer
           WHERE ${ofTenant(sql, deletion)} AND test_clock_id = ${deletion.id} AND id >= ${customer} ORDER BY id LIMIT ${limit}
@@ -78,24 +88,23 @@ const nextOfCustomers = <Row extends Doomed>(
           ORDER BY id FOR UPDATE
         ) t ON true LIMIT ${limit}`,
       (found): Next<Row> => {
-        const doomed = found.flatMap((row) => (row.place === null ? [] : [row]))
+        const lockedRows = found.flatMap((row) => (row.place === null ? [] : [row]))
         const to = found.length < limit ? null : found.at(-1)!.position
-        return { doomed, empty: found.length - doomed.length, to }
+        return { lockedRows, empty: found.length - lockedRows.length, to }
       },
     )
   })
 
-/** Locks the next rows in order, `limit` at most, and reads these `columns` of them too. */
-const next = <Row extends Doomed>(of: Of, deletion: Deletion, after: string, limit: number, columns = "") =>
+/** Locks the next rows in order, at most `limit`, and also reads these `columns`. */
+const next = <Row extends LockedRow>(of: RowSource, deletion: Deletion, after: string, limit: number, columns = "") =>
   of.ofCustomers && deletion.id !== SANDBOX
     ? nextOfCustomers<Row>(of, deletion, after, limit, columns)
     : nextRows<Row>(of, deletion, after, limit, columns)
 
 /**
- * Deletes locked rows where they are. By key, a planner that last saw a small table takes whatever index it has for the one
- * that suits.
+ * Deletes locked rows by ctid. By key, a planner that last saw a small table could choose the wrong index.
  */
-const remove = (table: string, rows: ReadonlyArray<Doomed>) =>
+const remove = (table: string, rows: ReadonlyArray<LockedRow>) =>
   rows.length === 0
     ? Effect.void
     : Effect.flatMap(SqlClient.SqlClient, (sql) => {
@@ -103,8 +112,8 @@ const remove = (table: string, rows: ReadonlyArray<Doomed>) =>
         return Effect.asVoid(sql`DELETE FROM ${sql(table)} WHERE ctid = ANY(${places}::text[]::tid[])`)
       })
 
-/** Deletes what hangs on rows, in a table that knows them as `column`. */
-const removeOf = (table: string, column: string, deletion: Deletion, rows: ReadonlyArray<Doomed>) =>
+/** Deletes the rows that refer to these rows, in a table that references them by `column`. */
+const removeOf = (table: string, column: string, deletion: Deletion, rows: ReadonlyArray<LockedRow>) =>
   rows.length === 0
     ? Effect.void
     : Effect.flatMap(SqlClient.SqlClient, (sql) => {
@@ -114,21 +123,21 @@ const removeOf = (table: string, column: string, deletion: Deletion, rows: Reado
         )
       })
 
-/** Rows that nothing hangs on but what their foreign keys take along. */
-export const rowsOf = (of: Of): Step => ({
+/** Deletes rows without dependent rows, except those that foreign keys delete. */
+export const rowsOf = (of: RowSource): Step => ({
   name: of.name ?? of.table,
   run: Effect.fnUntraced(function* (deletion, after, limit) {
-    const { doomed, empty, to } = yield* next(of, deletion, after, limit)
-    yield* remove(of.table, doomed)
-    return { rows: doomed.length + empty, to } satisfies Deleted
+    const { lockedRows, empty, to } = yield* next(of, deletion, after, limit)
+    yield* remove(of.table, lockedRows)
+    return { rows: lockedRows.length + empty, to } satisfies Deleted
   }),
 })
 
-interface Actor extends Doomed {
+interface Actor extends LockedRow {
   readonly version: number
 }
 
-/** The actors that are deleted whole within `limit` rows, those of their journals counted. */
+/** The actors that can be deleted completely within `limit` rows, including their journal rows. */
 const wholeWithin = (actors: ReadonlyArray<Actor>, limit: number) => {
   const whole: Array<Actor> = []
   let rows = 0
@@ -141,15 +150,15 @@ const wholeWithin = (actors: ReadonlyArray<Actor>, limit: number) => {
 }
 
 /**
- * Actors with their journals and timers. They are locked first and what is theirs is looked for after that: whoever was
- * settling one of them is through, or finds it gone. Of one whose journal alone is too long the newest rows go, and its
- * version says what is left.
+ * Deletes actors with their journals and timers. It locks the actors before it looks for their rows: a concurrent settlement has finished by
+ * then, or finds the actor deleted. If the journal of one actor alone is too long, its newest rows are deleted, and the actor's version says
+ * which rows are left.
  */
-export const actorsOf = (of: Of): Step => ({
+export const actorsOf = (of: RowSource): Step => ({
   name: of.name ?? of.table,
   run: Effect.fnUntraced(function* (deletion, after, limit) {
     const sql = yield* SqlClient.SqlClient
-    const { doomed: actors, empty, to } = yield* next<Actor>(of, deletion, after, limit, ", version")
+    const { lockedRows: actors, empty, to } = yield* next<Actor>(of, deletion, after, limit, ", version")
     const { whole, rows } = wholeWithin(actors, limit)
     const [first] = actors
     if (first !== undefined && whole.length === 0) {
@@ -170,16 +179,16 @@ export const actorsOf = (of: Of): Step => ({
   }),
 })
 
-/** Ledger entries, each with all of its lines, so that the books balance after every batch. Only a sandbox's ever go. */
+/** Deletes ledger entries, each with all its lines, so that the books balance after every batch. Only a sandbox's entries are ever deleted. */
 export const ledgerEntries: Step = {
   name: "ledger_entry",
   run: Effect.fnUntraced(function* (deletion, after, limit) {
     const sql = yield* SqlClient.SqlClient
-    // The database lets nobody else take anything out of the books (migrations/0006_lifecycle_complete.sql).
+    // Without this setting the database forbids deleting from the books (migrations/0006_lifecycle_complete.sql).
     yield* sql`SELECT set_config('billing.sandbox_reset', ${deletion.account_id}, true)`
-    const { doomed, to } = yield* next({ table: "ledger_entry" }, deletion, after, limit)
-    yield* removeOf("ledger_line", "entry_id", deletion, doomed)
-    yield* remove("ledger_entry", doomed)
-    return { rows: doomed.length, to } satisfies Deleted
+    const { lockedRows, to } = yield* next({ table: "ledger_entry" }, deletion, after, limit)
+    yield* removeOf("ledger_line", "entry_id", deletion, lockedRows)
+    yield* remove("ledger_entry", lockedRows)
+    return { rows: lockedRows.length, to } satisfies Deleted
   }),
 }

@@ -1,4 +1,4 @@
-/** Deletes what is to be deleted, batch by batch: account after account, and of one account's deletions one after the other. */
+/** The deletion worker runs deletions batch by batch: account after account, and the deletions of one account one after the other. */
 import { Cause, Effect } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
@@ -9,28 +9,28 @@ import { orElseUnlessStopped } from "../workers.ts"
 import { DELETED_CHANNEL, DELETION_CHANNEL, type Deletion, payloadOf, type Step } from "./deletion.ts"
 
 /**
- * Rows that one transaction deletes, beside what hangs on them (deliveries, payment methods): some milliseconds of work. It is
- * more where foreign keys are looked after in an index full of what was deleted before, which nothing can clean while an old
- * transaction is open (a backup, say): then batches get smaller, so that each stays short.
+ * How many rows one transaction deletes, besides dependent rows (deliveries, payment methods): some milliseconds of work. It takes longer when
+ * foreign keys are checked in an index full of deleted entries, which cannot be cleaned while an old transaction is open (a backup, for
+ * example): then batches get smaller, so that each stays short.
  */
 const MAX_ROWS = 1_000
 const MIN_ROWS = 10
 const SLOW_MS = 250
-/** Batches under way at once in a process: deletions are to get done, and to leave the database to others. */
+/** How many batches run in a process at the same time: enough to finish, and few enough to leave the database to others. */
 const FIBERS = 2
-/** Finds what a lost notice, a dead process or a failure left; a look costs one statement. */
+/** Finds work left by a lost notification, a dead process or a failure; a look costs one statement. */
 const LOOK_EVERY_MS = 1_000
-/** A row that somebody holds longer is left for a later batch, before the database would see a deadlock (after 1 s). */
+/** A row that stays locked for longer is left for a later batch, before the database would see a deadlock (after 1 s). */
 const LOCK_LIMIT_MS = 500
-/** How long a deletion whose batch failed is left alone: until whoever is in its way is through; otherwise longer. */
+/** How long a deletion pauses after a failed batch: shortly if a row was locked, longer after other failures. */
 const BUSY_FOR = "100 milliseconds"
 const RESTARTED_FOR = "1 second"
 const FAILED_FOR = "10 seconds"
 
-/** The steps of what is deleted: one after the other, so that no foreign key stands in the way. */
+/** Returns the steps of a deletion, in an order that violates no foreign key. */
 export type StepsOf = (deletion: Deletion) => ReadonlyArray<Step>
 
-/** Deletes up to `maxRows` rows of a locked deletion, and the deletion itself once nothing is left. */
+/** Deletes up to `maxRows` rows of a locked deletion, and the deletion itself when nothing is left. */
 const deleteSome = Effect.fnUntraced(function* (stepsOf: StepsOf, deletion: Deletion, maxRows: number) {
   const sql = yield* SqlClient.SqlClient
   const steps = stepsOf(deletion)
@@ -55,8 +55,8 @@ const deleteSome = Effect.fnUntraced(function* (stepsOf: StepsOf, deletion: Dele
 })
 
 /**
- * What becomes of a deletion whose batch failed: others come first. Where a worker that was in the middle of something has
- * added to what was deleted already, a foreign key says so, and it begins again.
+ * Postpones a deletion whose batch failed, so that others come first. If a worker has meanwhile added rows to tables already processed, a
+ * foreign key fails, and the deletion starts again.
  */
 const postpone = Effect.fnUntraced(function* (deletion: Deletion, cause: Cause.Cause<unknown>) {
   const sql = yield* SqlClient.SqlClient
@@ -68,7 +68,7 @@ const postpone = Effect.fnUntraced(function* (deletion: Deletion, cause: Cause.C
   if (reason === "LockTimeoutError") {
     yield* put(until(BUSY_FOR))
   } else if (reason === "ConstraintError") {
-    yield* Effect.logInfo("a deletion begins again", of, cause)
+    yield* Effect.logInfo("a deletion starts again", of, cause)
     yield* put(sql`${until(RESTARTED_FOR)}, step = '', deleted_to = ''`)
   } else {
     yield* Effect.logError("a batch of a deletion failed", of, cause)
@@ -76,11 +76,11 @@ const postpone = Effect.fnUntraced(function* (deletion: Deletion, cause: Cause.C
   }
 })
 
-/** How many rows the next batch may have after one of `rows` that took so long. */
+/** The maximum rows of the next batch, from the size and duration of the last one. */
 export const nextSize = (rows: number, ms: number, maxRows = MAX_ROWS): number =>
   ms > SLOW_MS ? Math.max(Math.ceil(rows / 4), MIN_ROWS) : Math.min(rows * 2, maxRows)
 
-/** A program that deletes one batch, of what is next in turn, and returns whether there was anything to delete. */
+/** Creates a program that deletes the next batch in turn, and returns whether there was one. */
 export const deletionBatches = (stepsOf: StepsOf, maxRows = MAX_ROWS) => {
   const nextTurn = roundRobin()
   let rows = maxRows
@@ -89,7 +89,7 @@ export const deletionBatches = (stepsOf: StepsOf, maxRows = MAX_ROWS) => {
     let taken: Deletion | undefined
     const startedAt = performance.now()
     const batch = Effect.gen(function* () {
-      // Foreign keys are looked after by plans that suit what is left of a table, not what there was.
+      // Foreign keys are checked with plans for the rows left in a table, not for those that it had.
       yield* sql`
         SELECT set_config('lock_timeout', ${String(LOCK_LIMIT_MS)}, true), set_config('plan_cache_mode', 'auto', true)`
       taken = yield* nextTurn(
@@ -108,7 +108,7 @@ export const deletionBatches = (stepsOf: StepsOf, maxRows = MAX_ROWS) => {
   })
 }
 
-/** Deletes for as long as the scope is open. */
+/** Runs deletions while the scope is open. */
 export const deletionWorker = (stepsOf: StepsOf) =>
   onNotify(
     "deletions",

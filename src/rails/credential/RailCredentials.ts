@@ -1,6 +1,6 @@
 /**
- * What rails are called with, as the database has it now: which credentials are current is asked each time, so that
- * replaced ones are used nowhere from then on; what they are is decrypted once in a process.
+ * RailCredentials is a service that reads credentials of rails. It reads each time which ones are current, so that replaced
+ * ones are never used again. Each process decrypts them once.
  */
 import { Context, Effect, Layer, Result } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -13,26 +13,26 @@ import type { Credentials, OutsideRail } from "../rail/Rail.ts"
 import { openCredentials, type RailAccount, type SealedCredentials } from "./credential.ts"
 import { REPLACED_FOR } from "./credentials.ts"
 
-/** Of an account at a rail: its credentials, or why this process cannot open them. */
+/** The credentials of an account at a rail, or why this process cannot decrypt them. */
 export type FoundCredentials = Result.Result<Credentials, ConfigProblem>
 
-/** What credentials are found by. */
+/** The key of an account's credentials at a rail. */
 export const railAccountKey = ({ account_id, rail }: RailAccount): string => `${rail} ${account_id}`
 
-/** Credentials in memory, decrypted; past it, all are forgotten. */
+/** Decrypted credentials in memory. At the limit the cache is cleared. */
 const MAX_OPENED = 10_000
-/** Of an account at a rail, tried on one callback: nobody replaces theirs more often within an hour. */
+/** Credentials of an account at a rail that are tried on one callback: no merchant replaces them more often in an hour. */
 const MAX_SIGNING = 100
 
 const RAIL_ACCOUNT = { account_id: "text", rail: "text" } as const
 
-/** Opens credentials, each once in this process. */
+/** Returns a function that decrypts credentials, each once in this process. */
 const createOpening = Effect.map(Vault, (vault) => {
   const opened = new Map<string, Credentials>()
   return (row: SealedCredentials): Effect.Effect<FoundCredentials> =>
     Effect.suspend(() => {
-      const known = opened.get(row.id)
-      if (known !== undefined) return Effect.succeed(Result.succeed(known))
+      const cached = opened.get(row.id)
+      if (cached !== undefined) return Effect.succeed(Result.succeed(cached))
       return openCredentials(row).pipe(
         Effect.provideService(Vault, vault),
         Effect.tap((credentials) =>
@@ -53,7 +53,7 @@ const readCurrent = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =
     FROM ${rowsAsTable(of, RAIL_ACCOUNT)} a JOIN rail_credential c ON (c.rail, c.account_id) = (a.rail, a.account_id)
     WHERE c.livemode AND c.replaced_at IS NULL`
 
-/** The newest first: most callbacks are signed with those. */
+/** Reads the credentials that may sign a callback, the newest first: they sign most callbacks. */
 const readSigning = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =>
   sql<SealedCredentials>`
     SELECT c.account_id, c.rail, c.id, c.sealed
@@ -64,20 +64,20 @@ const readSigning = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =
 export class RailCredentials extends Context.Service<
   RailCredentials,
   {
-    /** The current credentials of accounts at rails, by `railAccountKey`; who was given none is not in it. */
+    /** Returns the current credentials of accounts at rails, by `railAccountKey`. Accounts without credentials are left out. */
     readonly find: (
       of: ReadonlyArray<RailAccount>,
     ) => Effect.Effect<ReadonlyMap<string, FoundCredentials>, SqlError.SqlError>
     /**
-     * What a callback for an account may be signed with: its current credentials and those that were replaced within the
-     * last hour (decision P12). Anybody may make us ask: all that wait are looked up by one statement at a time.
+     * Returns the credentials that may sign a callback for an account: its current ones, and those replaced within the last
+     * hour (decision P12). Callbacks are public, so all waiting lookups share one statement at a time.
      */
     readonly ofCallback: (
       accountId: string,
       rail: OutsideRail,
     ) => Effect.Effect<ReadonlyArray<Credentials>, SqlError.SqlError>
   }
->()("billing/credential/RailCredentials") {
+>()("billing/rails/credential/RailCredentials") {
   static readonly layer = Layer.effect(
     RailCredentials,
     Effect.gen(function* () {

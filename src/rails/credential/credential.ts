@@ -1,4 +1,4 @@
-/** What an account's rails are called with, sealed at rest (decision P2). Accounts have them in live only. */
+/** Credentials of an account at a rail, encrypted at rest (decision P2). Accounts have them in live only. */
 import { Effect, Redacted } from "effect"
 import type { ConfigProblem } from "../../config/Config.ts"
 import type { SecretTable } from "../../security/secret/rotate.ts"
@@ -11,7 +11,7 @@ export interface RailAccount {
   readonly rail: OutsideRail
 }
 
-/** Credentials by their ID: those that replace others have one of their own. */
+/** A reference to credentials. Replacements have a new ID. */
 export interface CredentialRef extends RailAccount {
   readonly id: string
 }
@@ -25,7 +25,6 @@ const placeOf = ({ account_id, rail, id }: CredentialRef): Place => ["rail_crede
 export const credentialSecrets: SecretTable<CredentialRef> = {
   name: "rail_credential",
   key: { account_id: "text", livemode: "boolean", id: "text", rail: "text" },
-  clear: undefined,
   placeOf,
 }
 
@@ -38,7 +37,7 @@ export const sealCredentials = (
     return vault.seal(placeOf(ref), Redacted.make(JSON.stringify(Object.fromEntries(fields))))
   })
 
-/** Fails where no key of this process opens them. */
+/** Decrypts credentials. Fails if no key of this process can decrypt them. */
 export const openCredentials = (row: SealedCredentials): Effect.Effect<Credentials, ConfigProblem, Vault> =>
   Effect.map(
     Effect.flatMap(Vault, (vault) => vault.open(placeOf(row), row.sealed)),

@@ -1,4 +1,4 @@
-/** Credentials given, replaced and forgotten, and the rail that an account is on. */
+/** Stores, replaces and deletes credentials, and sets the rail of an account. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { newId } from "../../base/ids.ts"
@@ -7,12 +7,12 @@ import { type AccountRow, lockAccount } from "../../merchants/account/accounts.t
 import { type Credentials, isOutside, type OutsideRail, type RailName } from "../rail/Rail.ts"
 import { type CredentialRef, sealCredentials } from "./credential.ts"
 
-/** For how long callbacks may be signed with what was replaced (decision P12). */
+/** How long replaced credentials may still sign callbacks (decision P12). */
 export const REPLACED_FOR = "1 hour"
-/** Deleted in one transaction. */
+/** Rows that one transaction deletes. */
 const MAX_PURGED = 1_000
 
-/** Lets new payment methods of an account, which is locked, come from this rail (decision P4). */
+/** Makes this the rail of new payment methods of a locked account (decision P4). */
 const setRail = Effect.fnUntraced(function* (id: string, rail: RailName) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<AccountRow>`UPDATE account SET rail = ${rail} WHERE id = ${id} RETURNING *`
@@ -20,8 +20,8 @@ const setRail = Effect.fnUntraced(function* (id: string, rail: RailName) {
 })
 
 /**
- * Gives an account the credentials of a rail in the place of those that it had there, and switches it to that rail. Returns
- * the account; undefined: there is no such account.
+ * Replaces the credentials of an account at a rail, and switches the account to that rail. Returns the account; undefined: the
+ * account does not exist.
  */
 export const giveCredentials = Effect.fn("credential.give")(function* (
   accountId: string,
@@ -31,7 +31,7 @@ export const giveCredentials = Effect.fn("credential.give")(function* (
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(
     Effect.gen(function* () {
-      // With the account locked, one at a time replaces what is there.
+      // The lock on the account makes replacements run one at a time.
       if ((yield* lockAccount(accountId)) === undefined) return undefined
       const ref: CredentialRef = { account_id: accountId, rail, id: newId("rail_credential") }
       yield* sql`
@@ -46,8 +46,8 @@ export const giveCredentials = Effect.fn("credential.give")(function* (
 })
 
 /**
- * Switches an account to another rail, with the credentials that it was given there before. Undefined: there is no such
- * account; refused: it has none.
+ * Switches an account to another rail, with its stored credentials there. Undefined: the account does not exist; `refused`: it
+ * has no credentials of the rail.
  */
 export const switchRail = Effect.fn("credential.switch")(function* (accountId: string, rail: RailName) {
   const sql = yield* SqlClient.SqlClient
@@ -56,25 +56,25 @@ export const switchRail = Effect.fn("credential.switch")(function* (accountId: s
       const account = yield* lockAccount(accountId)
       if (account === undefined) return undefined
       if (isOutside(rail)) {
-        const given = yield* sql`
+        const current = yield* sql`
           SELECT 1 FROM rail_credential WHERE rail = ${rail} AND account_id = ${accountId} AND livemode AND replaced_at IS NULL`
-        if (given.length === 0) return { account, refused: true }
+        if (current.length === 0) return { account, refused: true }
       }
       return { account: yield* setRail(accountId, rail), refused: false }
     }),
   )
 })
 
-/** Deletes credentials that were replaced, once no callback may be signed with them any more. */
+/** Deletes replaced credentials, once they may no longer sign a callback. */
 export const purgeReplaced = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   let purged = MAX_PURGED
   while (purged === MAX_PURGED) {
-    const gone = yield* sql`
+    const deleted = yield* sql`
       DELETE FROM rail_credential WHERE (account_id, livemode, id) IN (
         SELECT account_id, livemode, id FROM rail_credential c
         WHERE replaced_at < now() - ${REPLACED_FOR}::interval AND ${staysHere(sql, "c")} LIMIT ${MAX_PURGED}
       ) RETURNING 1`
-    purged = gone.length
+    purged = deleted.length
   }
 })

@@ -1,6 +1,6 @@
 /**
- * The port to payment rails. A rail is given charges whose rows are committed, and says of each what it knows; anything
- * that it cannot say for certain is `unsettled`, and the rail is asked again by reference (decision F1).
+ * PaymentRail is the port to a rail that settles charges in batches. The charges' rows are committed before they are sent.
+ * An uncertain outcome is `unsettled`: the rail is asked again by reference (decision F1).
  */
 import { Context, type Effect, Struct } from "effect"
 
@@ -20,7 +20,7 @@ export interface PaymentMethodSummary {
 export interface RailCharge {
   readonly account_id: string
   readonly livemode: boolean
-  /** The charge's ID, unique for ever: what the rail knows the attempt by. */
+  /** The charge's ID, unique for ever: the rail identifies the attempt by it. */
   readonly reference: string
   readonly customerId: string
   readonly testClockId: string | null
@@ -30,34 +30,34 @@ export interface RailCharge {
   readonly attemptNumber: number
   /** Now, in the customer's clock (ms since the epoch). */
   readonly at: number
-  /** The one-time code that the buyer, who is there, was asked for; null: nobody was. Never kept. */
+  /** The one-time code that the buyer entered; null: the buyer was not asked for one. Never stored. */
   readonly code: string | null
 }
 
 export type RailAnswer =
   | { readonly type: "rail.succeeded" }
   | { readonly type: "rail.failed"; readonly code: FailureCode; readonly message: string | null }
-  /** `knownAt`: when the rail says it will know, if it does. */
+  /** `knownAt`: when the rail will know the outcome (ms since the epoch); null: it does not say. */
   | { readonly type: "rail.unsettled"; readonly knownAt: number | null }
   | { readonly type: "rail.not_found" }
 
-/** Answers come in the order of the charges. A rail that is out of reach answers `unsettled`, never an error. */
+/** Returns answers in the order of the charges. An unreachable rail answers `unsettled`, never an error. */
 export class PaymentRail extends Context.Service<
   PaymentRail,
   {
     /**
-     * What keeps a buyer who is there from using a payment method: the one-time code that it asks for is missing
-     * (`authentication_required`) or wrong; null: nothing.
+     * Returns why a buyer who is present cannot use a payment method: its one-time code is missing
+     * (`authentication_required`) or wrong. Null: the buyer can use it.
      */
     readonly objection: (method: string, code: string | null) => FailureCode | null
     /** Sends each charge once. */
     readonly charge: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<RailAnswer>>
-    /** Asks what became of each reference. */
+    /** Asks for the outcome of each reference. */
     readonly ask: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<RailAnswer>>
   }
->()("billing/rail/PaymentRail") {}
+>()("billing/rails/rail/PaymentRail") {}
 
-/** Failure codes and whether the automatic schedule tries again (docs/decisions.md, failure codes). */
+/** Failure codes, and whether the automatic schedule retries after each (docs/decisions.md, failure codes). */
 export const RETRYABLE = {
   insufficient_funds: true,
   limit_exceeded: true,
@@ -89,6 +89,6 @@ export type FailureCode = keyof typeof RETRYABLE
 
 export const FAILURE_CODES = Struct.keys(RETRYABLE)
 
-/** Whether the automatic schedule tries again after this failure; after one that nobody knows it does not. */
+/** Whether the automatic schedule retries after this failure. It does not after an unknown code. */
 export const isRetryable = (code: string | null): boolean =>
-  FAILURE_CODES.some((known) => known === code && RETRYABLE[known])
+  FAILURE_CODES.some((listed) => listed === code && RETRYABLE[listed])

@@ -1,7 +1,7 @@
 /**
- * The port to rails of the outside world: what is asked of them, and what they are heard to say. An adapter translates and
- * decides nothing: naira and kobo, spellings of references and shapes of answers end in it. What was heard is held against
- * the charge by whoever asked (decisions P9, P10).
+ * Rail is the port to external payment rails: their calls and results. An adapter only translates: amounts between naira
+ * and kobo, spellings of references, shapes of answers. It decides nothing: the caller checks a result against the charge
+ * (decisions P9, P10).
  */
 import type { Effect, Redacted } from "effect"
 import type { FailureCode, PaymentMethodSummary } from "./PaymentRail.ts"
@@ -13,82 +13,82 @@ export const OUTSIDE_RAILS: ReadonlyArray<OutsideRail> = ["paystack", "flutterwa
 
 export const isOutside = (rail: string): rail is OutsideRail => OUTSIDE_RAILS.some((name) => name === rail)
 
-/** Transfers between Nigerian accounts begin at ₦100. */
+/** Transfers between Nigerian accounts are of ₦100 or more. */
 export const MIN_TRANSFER_KOBO = 10_000
 
-/** The names of each rail's credentials, all of which are needed (decision P1). */
+/** The names of each rail's credentials. All of them are required (decision P1). */
 export const RAIL_CREDENTIALS: Readonly<Record<OutsideRail, ReadonlyArray<string>>> = {
   paystack: ["secret_key"],
   flutterwave: ["secret_key", "webhook_secret"],
 }
 
-/** How keys of a rail begin that are not the secret one, or that move no money. */
+/** Prefixes of a rail's keys that are not its live secret key: public keys, and test keys, which move no money. */
 export const OTHER_KEYS: Readonly<Record<OutsideRail, { readonly public: string; readonly test: string }>> = {
   paystack: { public: "pk_", test: "sk_test_" },
   flutterwave: { public: "FLWPUBK", test: "FLWSECK_TEST" },
 }
 
-/** What a merchant's account at a rail is used with, by the names in which it is given (decision P1). */
+/** The credentials of a merchant's account at a rail, by name (decision P1). */
 export type Credentials = Readonly<Record<string, Redacted.Redacted<string>>>
 
-/** What a rail lets us charge again later. */
+/** A payment method that a rail saved and lets us charge again. */
 export interface SavedMethod extends Omit<PaymentMethodSummary, "id"> {
   /** Paystack's authorization code, Flutterwave's token. */
   readonly token: Redacted.Redacted<string>
-  /** The rail takes the token with the e-mail only that it was saved with; null: it does not say which that was. */
+  /** The rail accepts the token only with the e-mail that it was saved with; null: the rail does not say which. */
   readonly email: string | null
-  /** The same for every token of one card, where the rail says so. */
+  /** The same for every token of one card; null: the rail does not say. */
   readonly signature: string | null
 }
 
-/** A transaction as the rail has it. */
+/** A transaction in the rail's records. */
 export interface RailTransaction {
   readonly kind: "transaction"
-  /** `ongoing`: the buyer is still to do something on the rail's page; `abandoned`: begun there and not paid; it may still be open. */
+  /** `ongoing`: the buyer still has to act on the rail's page; `abandoned`: started there and not paid, but it may still be open. */
   readonly status: "succeeded" | "failed" | "pending" | "ongoing" | "abandoned"
-  /** What was paid was sent back since; `failed` by now. */
+  /** The payment was sent back later; its status is now `failed`. */
   readonly reversed?: true
   /** In our spelling. */
   readonly reference: string
   /**
-   * What counts for the charge (decision P10), in kobo; null: a payment that was not made, of which the rail does not say it; `unreadable`:
-   * what is said is no amount, or nothing is said of one that was made.
+   * The amount that counts for the charge (decision P10), in kobo. Null: nothing was paid, and the rail gives no amount. `unreadable`: the
+   * amount is not a valid one, or a payment was made and has none.
    */
   readonly amountKobo: number | null | "unreadable"
-  /** null: the rail does not say it, so it is the one that was asked for. */
+  /** null: the rail does not say, so it is the requested currency. */
   readonly currency: string | null
-  /** The rail's own number, for refunds; null where it gave none. */
+  /** The rail's own number of the transaction, for refunds; null: it gave none. */
   readonly railId: string | null
-  /** Of one that failed. */
+  /** Of a failed transaction. */
   readonly code: FailureCode | null
-  /** The rail's own words. */
+  /** The rail's own message. */
   readonly message: string | null
-  /** Of one that failed: not to be tried again before (ms since the epoch). */
+  /** Of a failed transaction: no retry before this instant (ms since the epoch). */
   readonly retryAt: number | null
-  /** Of one that succeeded, also where it was sent back since; null: the rail saved nothing that can be used again. */
+  /** Of a succeeded transaction, even if it was sent back later; null: the rail saved nothing reusable. */
   readonly saved: SavedMethod | null
 }
 
-/** What is known after any call that brought no transaction. */
+/** The result of a call that returned no transaction. */
 export type NoAnswer =
-  /** The rail refused the call itself: nothing is charged by it. */
+  /** The rail refused the call itself: it charged nothing. */
   | { readonly kind: "refused"; readonly code: FailureCode; readonly message: string | null }
-  /** HTTP 429. `retryAfterMs`: as the rail asks; null: it says nothing. */
+  /** HTTP 429. `retryAfterMs`: the rail's Retry-After; null: it gave none. */
   | { readonly kind: "rate_limited"; readonly retryAfterMs: number | null }
-  /** It never got there: no connection came to be. */
+  /** No connection was made, so the call never arrived. */
   | { readonly kind: "not_sent"; readonly message: string }
   /**
-   * Anything may have happened: time-out, broken connection, 5xx, duplicate reference, an answer that cannot be read.
-   * `reached`: the rail itself answered, if unusably.
+   * The outcome is unknown: timeout, broken connection, 5xx, duplicate reference or an unreadable answer.
+   * `reached`: the rail itself answered, but the answer is unusable.
    */
   | { readonly kind: "unclear"; readonly message: string; readonly reached: boolean }
 
-/** The process that made the call died before it wrote the answer. */
+/** The process that made the call died before it wrote the result. */
 export interface LostCall {
   readonly kind: "lost"
 }
 
-/** The rail knows no such reference. */
+/** The rail has no transaction or refund with this reference. */
 export interface UnknownReference {
   readonly kind: "unknown_reference"
 }
@@ -99,7 +99,7 @@ export interface RailPage {
   readonly url: string
 }
 
-/** A refund as the rail has it. */
+/** A refund in the rail's records. */
 export interface RailRefund {
   readonly kind: "refund"
   readonly status: "pending" | "returned" | "failed"
@@ -110,7 +110,7 @@ export interface RailRefund {
 
 export type RailResult = RailTransaction | UnknownReference | RailPage | RailRefund | NoAnswer | LostCall
 
-/** What the rail keeps with a transaction and gives back with it (decision F9): texts by name. */
+/** Texts by name that the rail stores with a transaction and returns with it (decision F9). */
 export type TransactionMetadata = Readonly<Record<string, string>>
 
 /** A charge of a saved token. */
@@ -123,37 +123,37 @@ export interface TokenCharge {
   readonly metadata: TransactionMetadata
 }
 
-/** A payment that the buyer makes on the rail's own page. */
+/** A payment that the buyer makes on the rail's page. */
 export interface PagePayment {
   readonly reference: string
   readonly amountKobo: number
   readonly email: string
   readonly name: string
   readonly phone: string | null
-  /** Where the rail sends the buyer back to. */
+  /** The address to which the rail returns the buyer. */
   readonly returnUrl: string
-  /** What it is for, in a few words. */
+  /** The purpose of the payment, in a few words. */
   readonly description: string
   readonly metadata: TransactionMetadata
 }
 
-/** Which of its transactions a rail is to list. */
+/** The range and page of a rail's list of transactions. */
 export interface Listing {
-  /** Those made from then on, at least (ms since the epoch). */
+  /** The list has at least the transactions from this instant on (ms since the epoch). */
   readonly since: number
-  /** Those made before, at least. */
+  /** The list has at least the transactions before this instant. */
   readonly until: number
-  /** From 1. */
+  /** Counted from 1. */
   readonly page: number
 }
 
-/** A transaction as a rail lists it: which it is, and what was sent with it. */
+/** An item of a rail's list of transactions. */
 export interface ListedTransaction {
-  /** In our spelling where it is one of ours. */
+  /** In our spelling if it is one of ours. */
   readonly reference: string
-  /** As the rail gives it back. */
+  /** As the rail returns it. */
   readonly metadata: unknown
-  /** When it was paid, or else made; null: the rail does not say it. */
+  /** When it was paid, or else made (ms since the epoch); null: the rail does not say. */
   readonly at: number | null
 }
 
@@ -161,33 +161,33 @@ export interface ListedTransaction {
 export interface ListedPage {
   readonly kind: "listed"
   readonly transactions: ReadonlyArray<ListedTransaction>
-  /** How many pages there are; null: the rail does not say it. */
+  /** The number of pages; null: the rail does not say. */
   readonly pages: number | null
 }
 
-/** A transaction to be sent back whole. */
+/** A full refund of a transaction. */
 export interface RefundCall {
   readonly reference: string
-  /** The rail's own number of the transaction; Flutterwave refunds by nothing else. */
+  /** The rail's own number of the transaction; Flutterwave needs it for a refund. */
   readonly railId: string | null
   readonly amountKobo: number
 }
 
 export interface CallbackRequest {
-  /** By lower-case name. */
+  /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
   readonly body: Buffer
 }
 
-/** What a callback says that counts (decision P13). */
+/** The part of a callback that is used (decision P13). */
 export interface Announcement {
   /** In our spelling: 1 to 200 printable ASCII characters. */
   readonly reference: string
-  /** It says that this was not paid, or not any more. That is not believed, but a reason to ask about what was paid. */
+  /** The callback says that the payment failed or was sent back. It is not trusted: the rail is then asked about the payment. */
   readonly denies: boolean
 }
 
-/** One rail of the outside world. No call fails: what went wrong is what was heard. */
+/** An external payment rail. A call never fails: an error is part of its result. */
 export interface Rail {
   readonly name: OutsideRail
   readonly charge: (charge: TokenCharge, credentials: Credentials) => Effect.Effect<RailTransaction | NoAnswer>
@@ -196,16 +196,16 @@ export interface Rail {
     reference: string,
     credentials: Credentials,
   ) => Effect.Effect<RailTransaction | UnknownReference | NoAnswer>
-  /** The account's transactions, page by page. */
+  /** Lists the account's transactions, one page a call. */
   readonly list: (listing: Listing, credentials: Credentials) => Effect.Effect<ListedPage | NoAnswer>
   readonly refund: (refund: RefundCall, credentials: Credentials) => Effect.Effect<RailRefund | NoAnswer>
-  /** What became of a refund, by the rail's own number of it. */
+  /** Asks for the outcome of a refund, by the rail's own number of it. */
   readonly askRefund: (
     refundId: string,
     credentials: Credentials,
   ) => Effect.Effect<RailRefund | UnknownReference | NoAnswer>
-  /** Whether a callback was signed with these credentials; compared in constant time. */
+  /** Whether a callback is signed with these credentials, compared in constant time. */
   readonly isSigned: (request: CallbackRequest, credentials: Credentials) => boolean
-  /** What a callback is about, as far as a reference can be read from it. */
+  /** Reads what a callback is about; undefined: it has no readable reference. */
   readonly announcementIn: (body: Buffer) => Announcement | undefined
 }

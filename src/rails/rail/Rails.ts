@@ -1,4 +1,4 @@
-/** The rails of the outside world, as this process is set up to reach them. */
+/** Rails is a service with the adapters of external rails, configured for this process. */
 import { Context, Effect, Layer } from "effect"
 import type { RailSettings } from "../../config/Config.ts"
 import { flutterwave } from "./flutterwave/flutterwave.ts"
@@ -10,11 +10,11 @@ export class Rails extends Context.Service<
   Rails,
   {
     readonly of: (name: OutsideRail) => Rail
-    /** Where its interface is. */
+    /** The origin of the rail's API. */
     readonly origin: (name: OutsideRail) => string
   }
->()("billing/rail/Rails") {
-  /** Connections are closed with the layer. */
+>()("billing/rails/rail/Rails") {
+  /** Closes the rails' connections with the layer. */
   static readonly layer = ({ urls, timeoutMs }: RailSettings): Layer.Layer<Rails> =>
     Layer.effect(
       Rails,

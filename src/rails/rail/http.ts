@@ -1,4 +1,4 @@
-/** Calls of rails' HTTP interfaces, and what is known after one that brought nothing to read (decisions P3, P9). */
+/** HTTP client of rails' APIs. It also decides what a call without a readable answer means (decisions P3, P9). */
 import { Effect, Redacted, type Scope } from "effect"
 import { type Dispatcher, Pool } from "undici"
 import { createConnector } from "../../base/connector.ts"
@@ -8,28 +8,28 @@ import { SECOND_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import type { NoAnswer } from "./Rail.ts"
 
-/** As many calls as are under way at most (decision P11): none waits for a connection. */
+/** The limit of calls in flight to a rail (decision P11), so that no call waits for a connection. */
 const MAX_CONNECTIONS = 20
-/** Answers have a few KiB. */
+/** A usual answer has a few KiB. */
 const MAX_ANSWER_BYTES = 1024 * 1024
-/** Less than the limit of the call, so that a rail out of reach is not taken for one that does not answer. */
+/** Shorter than the timeout of the call: an unreachable rail must not look like a rail that does not answer. */
 const CONNECT_MS = 10 * SECOND_MS
-/** Statuses below 500 after which the call may still have been carried out: time-out, conflict, too early. */
+/** Statuses below 500 after which the call may have been executed: timeout, conflict, too early. */
 const UNDECIDED = new Set([408, 409, 425])
 export const UNAUTHORIZED = 401
-/** What a header takes. */
+/** Characters that a header value may have. */
 const HEADER_VALUE = /^[\x21-\x7e]+$/
 
 export interface Call {
   readonly method: "GET" | "POST"
-  /** Below the rail's address, with its query. */
+  /** Path below the rail's base URL, with the query. */
   readonly path: string
-  /** The bearer; undefined where the account has none. */
+  /** The bearer token; undefined: the account has none. */
   readonly secret: Redacted.Redacted<string> | undefined
   readonly body?: object
 }
 
-/** JSON of status 2xx or 4xx; of status 401 maybe none. */
+/** An answer of status 2xx or 4xx with its JSON body. With status 401 the body may be null. */
 export interface Answer {
   readonly kind: "answer"
   readonly status: number
@@ -37,7 +37,7 @@ export interface Answer {
 }
 
 export interface RailClient {
-  /** Sends a call once, whatever becomes of it. */
+  /** Sends a call once. It never retries. */
   readonly call: (call: Call) => Effect.Effect<Answer | NoAnswer>
 }
 
@@ -49,38 +49,38 @@ interface Response {
   readonly text: string
 }
 
-/** What an HTTP response says, whichever rail it is of. */
-const heardOf = ({ status, retryAfter, text }: Response): Answer | NoAnswer => {
+/** Interprets an HTTP response, the same for all rails. */
+const resultOf = ({ status, retryAfter, text }: Response): Answer | NoAnswer => {
   if (status === 429) return { kind: "rate_limited", retryAfterMs: retryAfterOf(retryAfter, currentTime()) }
   const body = parseExactly(text)
-  // It refuses whoever calls, in whatever words.
+  // Status 401 decides, even without JSON.
   if (body === undefined && status === UNAUTHORIZED) return { kind: "answer", status, body: null }
   if (body === undefined) return unclear(`HTTP ${status} without JSON`, false)
   const decided = (status >= 200 && status < 300) || (status >= 400 && status < 500 && !UNDECIDED.has(status))
   return decided ? { kind: "answer", status, body } : unclear(`HTTP ${status}`, status < 500)
 }
 
-/** Codes of errors say what went wrong; their messages may say more than is to be kept. */
+/** Returns the code of an error. Its message may have details that must not be stored. */
 const codeOf = (error: unknown): string => {
   const { code, name } = error as { readonly code?: string; readonly name?: string }
   return code ?? name ?? "error"
 }
 
 /**
- * Sends one request and reads its answer, within the limit. Until undici has a connection and begins to write, nothing is
- * sent; from then on anything may have arrived. So no error has to be known by its code to tell these apart.
+ * Sends one request and reads its answer, within the limit. Until undici has a connection and starts to write, nothing is
+ * sent; after that the rail may have received it. So no error code is needed to distinguish the two.
  */
 const exchange = (pool: Pool, options: Dispatcher.DispatchOptions, limitMs: number): Effect.Effect<Answer | NoAnswer> =>
   Effect.callback<Answer | NoAnswer>((resume) => {
-    let [over, sent, status, read] = [false, false, 0, 0]
+    let [finished, sent, status, read] = [false, false, 0, 0]
     let retryAfter: Response["retryAfter"]
     let request: Dispatcher.DispatchController | undefined
     const parts: Array<Buffer> = []
-    const finish = (heard: Answer | NoAnswer) => {
-      if (over) return
-      over = true
+    const finish = (result: Answer | NoAnswer) => {
+      if (finished) return
+      finished = true
       clearTimeout(limit)
-      resume(Effect.succeed(heard))
+      resume(Effect.succeed(result))
     }
     const fail = (message: string) => finish(sent ? unclear(message, false) : { kind: "not_sent", message })
     const giveUp = (message: string) => {
@@ -90,8 +90,8 @@ const exchange = (pool: Pool, options: Dispatcher.DispatchOptions, limitMs: numb
     const limit = setTimeout(() => giveUp(`no answer within ${limitMs / SECOND_MS} s`), limitMs)
     pool.dispatch(options, {
       onRequestStart: (controller) => {
-        // Too late, or a second time: nothing is sent.
-        if (over || sent) return controller.abort(new Error("not to be sent"))
+        // Too late, or a second attempt: send nothing.
+        if (finished || sent) return controller.abort(new Error("not to be sent"))
         sent = true
         request = controller
       },
@@ -104,13 +104,13 @@ const exchange = (pool: Pool, options: Dispatcher.DispatchOptions, limitMs: numb
         read += part.length
         if (read > MAX_ANSWER_BYTES) giveUp("an answer of over 1 MiB")
       },
-      onResponseEnd: () => finish(heardOf({ status, retryAfter, text: Buffer.concat(parts).toString("utf8") })),
+      onResponseEnd: () => finish(resultOf({ status, retryAfter, text: Buffer.concat(parts).toString("utf8") })),
       onResponseError: (_, error) => fail(`connection failed: ${codeOf(error)}`),
     })
     return Effect.sync(() => giveUp("interrupted"))
   })
 
-/** Connections to one rail, for as long as the scope is open. */
+/** Opens a client of one rail. Its connections close with the scope. */
 export const openRailClient = Effect.fnUntraced(function* (
   url: string,
   timeoutMs: number,
@@ -124,7 +124,7 @@ export const openRailClient = Effect.fnUntraced(function* (
           connections: MAX_CONNECTIONS,
           pipelining: 1,
           connect: createConnector({ timeout: Math.min(CONNECT_MS, timeoutMs / 2) }),
-          // One limit, of the whole call, stands for these.
+          // The timeout of the whole call replaces these.
           headersTimeout: 0,
           bodyTimeout: 0,
         }),

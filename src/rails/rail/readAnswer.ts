@@ -1,52 +1,52 @@
-/** What an answer of a rail means for whoever called it, the same for all rails (decision P9). */
+/** Makes calls to rails and interprets their answers, the same for all rails (decision P9). */
 import { Effect, Redacted } from "effect"
 import { lineOf, MAX_MESSAGE } from "./fields.ts"
 import { type Call, type RailClient, UNAUTHORIZED, unclear } from "./http.ts"
 import type { FailureCode } from "./PaymentRail.ts"
 import type { NoAnswer, RailRefund, UnknownReference } from "./Rail.ts"
 
-/** An answer by which the rail does not do what it was asked to. */
+/** An answer by which the rail refuses the call. */
 export interface Refusal {
-  /** `duplicate`: the same was asked for before; `unknown`: nothing is known by it. */
+  /** `duplicate`: the same call was made before; `unknown`: the rail has no such object. */
   readonly kind: "refused" | "duplicate" | "unknown"
   readonly code: FailureCode
   readonly message: string | null
 }
 
-/** What was heard, its words without secrets of ours that the rail repeats, and cut. */
-const withoutSecrets = <H extends object>(heard: H, secrets: ReadonlyArray<Redacted.Redacted<string>>): H => {
-  if (!("message" in heard) || typeof heard.message !== "string") return heard
-  const message = secrets.reduce((words, secret) => words.replaceAll(Redacted.value(secret), "…"), heard.message)
-  return { ...heard, message: lineOf(message, MAX_MESSAGE) ?? "" }
+/** Removes our secrets from the message of a result, because a rail may repeat them, and shortens it. */
+const withoutSecrets = <H extends object>(result: H, secrets: ReadonlyArray<Redacted.Redacted<string>>): H => {
+  if (!("message" in result) || typeof result.message !== "string") return result
+  const message = secrets.reduce((words, secret) => words.replaceAll(Redacted.value(secret), "…"), result.message)
+  return { ...result, message: lineOf(message, MAX_MESSAGE) ?? "" }
 }
 
-/** What an answer says that nobody can read: that the account may not call, or nothing. */
-const unread = (status: number): NoAnswer =>
+/** The result of an unreadable answer. With status 401 the account may not call the rail. */
+const unreadable = (status: number): NoAnswer =>
   status === UNAUTHORIZED
     ? { kind: "refused", code: "rail_misconfigured", message: null }
     : unclear(`an answer that cannot be read (HTTP ${status})`, true)
 
 /**
- * Makes a call, and reads an answer of status 2xx by `taken` and one of 4xx by `declined`; what neither can read is unclear.
- * `token`: a secret beside the account's own that the answer may repeat.
+ * Makes a call. Reads an answer of status 2xx by `accepted` and one of 4xx by `declined`; an unreadable answer is `unclear`.
+ * `token`: a second secret, besides the account's own, that the answer may repeat.
  */
 export const callRail = <A extends object, D extends object>(
   client: RailClient,
   { token, ...call }: Call & { readonly token?: Redacted.Redacted<string> },
-  taken: (body: unknown) => A | undefined,
+  accepted: (body: unknown) => A | undefined,
   declined: (status: number, body: unknown) => D | undefined,
 ): Effect.Effect<A | D | NoAnswer> =>
-  Effect.map(client.call(call), (heard) => {
-    if (heard.kind !== "answer") return heard
-    const { status, body } = heard
-    const read = status < 300 ? taken(body) : declined(status, body)
+  Effect.map(client.call(call), (answer) => {
+    if (answer.kind !== "answer") return answer
+    const { status, body } = answer
+    const read = status < 300 ? accepted(body) : declined(status, body)
     return withoutSecrets<A | D | NoAnswer>(
-      read ?? unread(status),
+      read ?? unreadable(status),
       [call.secret, token].filter((secret) => secret !== undefined),
     )
   })
 
-/** Of a call that does something: it is not done, unless by the same call before. */
+/** The result of a refused call that moves money: nothing was done, unless the same call was made before. */
 const refusalOfCall = (refusal: Refusal | undefined): NoAnswer | undefined => {
   if (refusal === undefined) return undefined
   const { kind, code, message } = refusal
@@ -54,15 +54,15 @@ const refusalOfCall = (refusal: Refusal | undefined): NoAnswer | undefined => {
 }
 
 /**
- * Of a refund. What was sent back before was sent back by a request of ours that nobody heard the answer to: a refund is of a
- * whole charge, and no rail sends that back twice.
+ * The result of a refused refund. A duplicate was sent back by an earlier request of ours whose answer was lost: a refund is of
+ * a whole charge, and no rail sends that back twice.
  */
 const refusalOfRefund = (refusal: Refusal | undefined): RailRefund | NoAnswer | undefined =>
   refusal?.kind === "duplicate"
     ? { kind: "refund", status: "returned", refundId: null, message: refusal.message }
     : refusalOfCall(refusal)
 
-/** Of a question: what is asked about is unknown, or the account is wrong; anything else says nothing about it. */
+/** The result of a refused query: the object is unknown, or the account is misconfigured. Another refusal is `unclear`. */
 const refusalOfAsk = (refusal: Refusal | undefined): UnknownReference | NoAnswer | undefined => {
   if (refusal === undefined) return undefined
   const { kind, code, message } = refusal
@@ -72,7 +72,7 @@ const refusalOfAsk = (refusal: Refusal | undefined): UnknownReference | NoAnswer
 
 type RefusalIn = (status: number, body: unknown) => Refusal | undefined
 
-/** What the errors of a rail mean, as `refusalIn` reads them, of each kind of call. */
+/** Returns the readers of a rail's errors for each kind of call. `refusalIn` parses the error. */
 export const refusalsBy = (refusalIn: RefusalIn) => ({
   declined: (status: number, body: unknown) => refusalOfCall(refusalIn(status, body)),
   notSentBack: (status: number, body: unknown) => refusalOfRefund(refusalIn(status, body)),
@@ -81,5 +81,5 @@ export const refusalsBy = (refusalIn: RefusalIn) => ({
 
 const NO_ROUTE = /\b(?:route|endpoint|url)\b/i
 
-/** Whether the status says that nothing is known by what was asked for, and the words not that the address is wrong. */
+/** Whether a 404 means that the object is unknown. It does not if the message is about a wrong URL. */
 export const isNotFound = (status: number, words: string): boolean => status === 404 && !NO_ROUTE.test(words)

@@ -1,15 +1,15 @@
-/** What rails say of a failure, in words or by the codes of ISO 8583, as failure codes (docs/decisions.md, failure codes). */
+/** Maps rails' descriptions of a failure, in words or by ISO 8583 codes, to failure codes (docs/decisions.md, failure codes). */
 import type { FailureCode } from "./PaymentRail.ts"
 
-/** Codes of ISO 8583, alone ("51"), in brackets ("(05)"), before words ("05: Do not honour") or after "code". */
+/** Matches codes of ISO 8583, alone ("51"), in brackets ("(05)"), before words ("05: Do not honour") or after "code". */
 const iso = (codes: string): RegExp => new RegExp(`(?:^|\\(|\\bcode\\W{0,3})(?:${codes})(?=\\)|$|\\s*[-:.,])`, "i")
 
-/** The first row that matches counts: what is special stands before what is general, words before codes. */
+/** The first matching row counts: special rows are before general ones, words before codes. */
 const ROWS: ReadonlyArray<readonly [RegExp, FailureCode]> = [
   [/cannot be fulfilled/i, "card_throttled"],
   [/too many requests|rate[ _-]?limit/i, "rail_rate_limited"],
 
-  // The account at the rail, not the buyer.
+  // The merchant's account at the rail, not the buyer.
   [
     /currency.*\b(?:not|unsupported|invalid)\b|\b(?:invalid|unsupported) currency|can only charge .* in naira/i,
     "rail_misconfigured",
@@ -39,7 +39,7 @@ const ROWS: ReadonlyArray<readonly [RegExp, FailureCode]> = [
   [/\btoken\b.*(?:expired|invalid|not found|not exist|inactive|deactivated)/i, "payment_method_inactive"],
   [/(?:expired|invalid|wrong|unknown|inactive) (?:card |embed ?)?token/i, "payment_method_inactive"],
 
-  // Whether the buyer is who they say.
+  // The buyer's authentication.
   [
     /(?:authentication|otp|pin|3-?ds?(?:ecure)?) (?:is )?(?:required|needed)|requires? .*(?:authentication|otp|pin)\b/i,
     "authentication_required",
@@ -113,7 +113,7 @@ const ROWS: ReadonlyArray<readonly [RegExp, FailureCode]> = [
   [/error (?:has )?occur|(?:please )?try again|time(?:d )?[- ]?out/i, "processor_error"],
 ]
 
-/** The code of the first text that says why; undefined where none does. */
+/** Returns the code of the first text that gives a reason; undefined if none does. */
 export const codeIn = (...texts: ReadonlyArray<string | null | undefined>): FailureCode | undefined => {
   for (const text of texts) {
     const row = ROWS.find(([words]) => text !== null && text !== undefined && words.test(text.trim()))
@@ -122,6 +122,6 @@ export const codeIn = (...texts: ReadonlyArray<string | null | undefined>): Fail
   return undefined
 }
 
-/** The code of what a rail says of a decline. */
+/** Returns the failure code of a decline from a rail's texts. */
 export const declineCode = (...texts: ReadonlyArray<string | null | undefined>): FailureCode =>
   codeIn(...texts) ?? "unknown_decline"

@@ -1,10 +1,9 @@
 /**
- * Calls that are to be made to rails: queued in the transaction that wants them, taken by any process that works
- * (worker.ts), one account after the other. At most one is under way about a charge or a refund. A call that moves money is
- * noted as sent before it is made: about one over which a process died its rail is asked, and what that does not know is sent again, once
- * (decisions F1, P9, P11).
+ * The queue of calls to rails. The transaction that needs a call queues it. Any worker process takes it (worker.ts), accounts in
+ * turn. A charge or refund has at most one call in flight. A call that moves money is marked as sent before it is made: if the
+ * process dies, the rail is asked about it, and a charge that the rail does not know is sent again, once (decisions F1, P9, P11).
  *
- * Rows of this table are touched last in a transaction: what a call is about is locked before it.
+ * A transaction locks rows of this table last, after the charge or refund of the call.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -21,42 +20,42 @@ export type CallKind = (typeof CALL_KINDS)[number]
 /** Calls that move no money: they may be made again after a crash. */
 const REPEATABLE: ReadonlyArray<CallKind> = ["ask", "ask_refund"]
 
-/** What is asked about what, which its ID names: a charge, or a refund. */
+/** A call about a charge or a refund: its ID is the ID of that object. */
 export interface Call extends Ref {
   readonly rail: OutsideRail
   readonly kind: CallKind
 }
 
-/** A call that this process has in hand. */
+/** A call that this process has taken. */
 export interface TakenCall extends Call {
-  /** When it was made, by a process that died before it wrote what came of it; null: it was not made yet. */
+  /** When it was made, by a process that died before it wrote the result; null: it was not made yet. */
   readonly was_sent_at: number | null
   /** Whether the rail has been failing the account lately. */
   readonly is_failing: boolean
 }
 
-/** Whoever has a call in hand says when it ends. */
+/** The lease of a call: the process that took it releases it at the end. */
 export const callLease: Lease = { name: "rail_call" }
 
 const NEW_CALL = { ...REF_COLUMNS, rail: "text", kind: "text", rank: "smallint" } as const
 
 /**
- * Queues calls. A call that is under way about the same object is noted to be followed by a question. `urgent`: a request waits for the
- * outcome.
+ * Queues calls. If a call about the same object is in flight, it is marked to be followed by a query. `urgent`: a request waits for
+ * the outcome.
  */
 export const queueCalls = (unit: UnitOfWork, calls: ReadonlyArray<Call>, urgent: boolean): void => {
   if (calls.length === 0) return
   const { sql } = unit
   const rows = calls.map((call) => ({ ...call, rank: urgent ? 0 : 1 }))
-  const queueing = sql`
+  const insert = sql`
     INSERT INTO rail_call (${names(NEW_CALL)}) SELECT * FROM ${rowsAsTable(rows, NEW_CALL)} r ORDER BY id
     ON CONFLICT (account_id, livemode, id) DO UPDATE SET
       again = rail_call.again OR rail_call.runner IS NOT NULL, rank = least(rail_call.rank, excluded.rank),
       queued_at = least(rail_call.queued_at, excluded.queued_at)`
-  unit.add([["rail_calls", queueing]])
+  unit.add([["rail_calls", insert]])
 }
 
-/** An account, and how many calls this process has under way for it. */
+/** An account, and how many calls of this process are in flight for it. */
 export interface Busy {
   readonly account_id: string
   readonly under_way: number
@@ -65,25 +64,25 @@ export interface Busy {
 interface Taking {
   readonly rail: OutsideRail
   readonly kinds: ReadonlyArray<CallKind>
-  /** The account behind which to begin. */
+  /** The account after which to start. */
   readonly after: string
-  /** How many calls, of all accounts and of one. */
+  /** How many calls to take, of all accounts and of one. */
   readonly limit: number
   readonly perAccount: number
   readonly busy: ReadonlyArray<Busy>
 }
 
-/** Accounts that are looked at in one go: more than a process makes calls at a time. */
+/** Accounts that one statement looks at: more than a process has calls in flight. */
 const MAX_ACCOUNTS = 40
 
 type Found = TakenCall & { readonly turn: number }
 
 /**
- * Takes the next calls to a rail: of each account the first few that it may have under way, accounts in turn. Those that move
- * money are noted as sent by the same statement. A rail that does not answer an account is called once a second for it
- * (decision P9). Returns them, and the account behind which to go on; undefined: that was the last.
+ * Takes the next calls to a rail: the first few of each account within its limit, accounts in turn. The same statement marks those
+ * that move money as sent. A rail that does not answer an account is called once a second for it (decision P9). Returns the calls,
+ * and the account after which to continue; undefined: it was the last.
  */
-const takeBehind = Effect.fnUntraced(function* ({ rail, kinds, after, limit, perAccount, busy }: Taking) {
+const takeAfter = Effect.fnUntraced(function* ({ rail, kinds, after, limit, perAccount, busy }: Taking) {
   const sql = yield* SqlClient.SqlClient
   let seen = { accounts: 0, last: "" }
   const taken = yield* take(callLease, ({ runner, isFree }) =>
@@ -133,22 +132,22 @@ const takeBehind = Effect.fnUntraced(function* ({ rail, kinds, after, limit, per
     ),
   )
   const last = taken.toSorted((a, b) => a.turn - b.turn).at(-1)
-  const goOn = last === undefined ? (seen.accounts === MAX_ACCOUNTS ? seen.last : undefined) : last.account_id
-  return { taken, goOn }
+  const next = last === undefined ? (seen.accounts === MAX_ACCOUNTS ? seen.last : undefined) : last.account_id
+  return { taken, next }
 })
 
-/** Takes the next calls to a rail, and begins with the first account again behind the last one. */
+/** Takes the next calls to a rail. After the last account it continues with the first. */
 export const takeCalls = Effect.fnUntraced(function* (taking: Taking) {
-  const first = yield* takeBehind(taking)
-  if (first.taken.length >= taking.limit || first.goOn !== undefined || taking.after === "")
-    return { ...first, goOn: first.goOn ?? "" }
-  const { taken, goOn } = yield* takeBehind({ ...taking, after: "" })
-  return { taken, goOn: goOn ?? "" }
+  const first = yield* takeAfter(taking)
+  if (first.taken.length >= taking.limit || first.next !== undefined || taking.after === "")
+    return { ...first, next: first.next ?? "" }
+  const { taken, next } = yield* takeAfter({ ...taking, after: "" })
+  return { taken, next: next ?? "" }
 })
 
 /**
- * Ends calls of this process, in the transaction that writes what was heard; returns those among them about which somebody
- * wants to know more. One that another process took over, to which this one looked dead, is left to it.
+ * Deletes finished calls of this process, in the transaction that writes their results. Returns those that must be followed by a
+ * query. A call that another process took over, because this one seemed dead, stays with that process.
  */
 export const endCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref>) {
   if (calls.length === 0) return []
@@ -163,7 +162,7 @@ export const endCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref>) 
 
 const TAKEN = { ...REF_COLUMNS, was_sent_at: "timestamptz" } as const
 
-/** Puts calls that were not made back into the queue, as they were: what a process that died had made counts as made. */
+/** Returns calls that were not made to the queue, unchanged. A call that a dead process made still counts as made. */
 export const returnCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   if (calls.length === 0) return
   const sql = yield* SqlClient.SqlClient
@@ -173,10 +172,10 @@ export const returnCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Tak
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
 })
 
-/** How long a call that is to be made again later waits: as long as between questions about what is pending, in the end. */
+/** How long a postponed call waits: as long as the longest interval between queries about a pending charge. */
 const LATER = "1 hour"
 
-/** Has calls made again later, or at once where somebody wants to know more meanwhile. */
+/** Queues calls for later, or for now if a query was requested meanwhile. */
 export const postponeCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref>) {
   if (calls.length === 0) return
   const sql = yield* SqlClient.SqlClient
@@ -188,7 +187,7 @@ export const postponeCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<R
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
 })
 
-/** Takes calls out of the queue, in the running transaction; returns those that stay, since they are being made. */
+/** Deletes queued calls, in the running transaction. Returns those that stay because they are in flight. */
 export const dropCalls = Effect.fnUntraced(function* (about: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const keys = rowsAsTable(about, REF_COLUMNS)

@@ -1,4 +1,4 @@
-/** How rails are doing for each account (decision P9): those that do not answer are called once a second until they do. */
+/** Records for each account whether a rail answers (decision P9). A rail that does not is called once a second until it does. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts"
@@ -6,25 +6,25 @@ import { rowsAsTable } from "../../db/rows.ts"
 import { staysHere, type Tenant } from "../../db/tenant.ts"
 import type { OutsideRail, RailResult } from "../rail/Rail.ts"
 
-/** What one call says of its rail. */
+/** What one call shows about the state of its rail. */
 type Reach =
   /** It answered. */
   | { readonly kind: "answered" }
-  /** It did not, or not in a way that can be used: nothing yet, unless it goes on. */
+  /** It gave no usable answer. This has no effect unless it continues. */
   | { readonly kind: "failing" }
-  /** It wants fewer calls, or cannot be reached at all. `retryAfterMs` null: it does not say when. */
+  /** It asks for fewer calls, or is unreachable. `retryAfterMs` null: it does not say how long to wait. */
   | { readonly kind: "hold_back"; readonly retryAfterMs: number | null }
 
-const reachOf = (heard: RailResult): Reach => {
-  if (heard.kind === "rate_limited") return { kind: "hold_back", retryAfterMs: heard.retryAfterMs }
-  if (heard.kind === "not_sent") return { kind: "hold_back", retryAfterMs: null }
-  return heard.kind === "unclear" && !heard.reached ? { kind: "failing" } : { kind: "answered" }
+const reachOf = (result: RailResult): Reach => {
+  if (result.kind === "rate_limited") return { kind: "hold_back", retryAfterMs: result.retryAfterMs }
+  if (result.kind === "not_sent") return { kind: "hold_back", retryAfterMs: null }
+  return result.kind === "unclear" && !result.reached ? { kind: "failing" } : { kind: "answered" }
 }
 
-/** Whether a call got an answer that can be used. */
-export const isAnswered = (heard: RailResult): boolean => reachOf(heard).kind === "answered"
+/** Whether a call got a usable answer. */
+export const isAnswered = (result: RailResult): boolean => reachOf(result).kind === "answered"
 
-/** What was heard of a rail on behalf of an account. */
+/** The result of a call to a rail for an account. */
 export interface Reached extends Tenant {
   readonly rail: OutsideRail
   readonly result: RailResult
@@ -32,28 +32,28 @@ export interface Reached extends Tenant {
   readonly is_failing: boolean
 }
 
-/** Out of reach for so long, a rail is held back; a few calls that failed are nothing yet. */
+/** After this time out of reach a rail is throttled. A few failed calls have no effect. */
 const OUT_OF_REACH_MS = MINUTE_MS
 const CALL_EVERY_MS = SECOND_MS
-/** No rail's Retry-After stops its calls for longer: it may be a mistake. */
+/** The longest accepted Retry-After of a rail: a longer one may be a mistake. */
 const MAX_RETRY_AFTER_MS = HOUR_MS
 
 const RAIL_OF_ACCOUNT = { account_id: "text", livemode: "boolean", rail: "text" } as const
 
-/** Writes how rails were reached, by the latest call of each account. Of those that go on answering there is nothing to write. */
+/** Writes the state of rails by the latest call of each account. A rail that keeps answering writes nothing. */
 export const recordReach = Effect.fnUntraced(function* (all: ReadonlyArray<Reached>) {
   const sql = yield* SqlClient.SqlClient
   const byRail = Map.groupBy(all, ({ account_id, rail }) => `${account_id} ${rail}`)
-  const latest = [...byRail.values()].map((its) => ({
-    ...its.at(-1)!,
-    reach: reachOf(its.at(-1)!.result),
-    wasFailing: its.some(({ is_failing, result }) => is_failing || !isAnswered(result)),
+  const latest = [...byRail.values()].map((results) => ({
+    ...results.at(-1)!,
+    reach: reachOf(results.at(-1)!.result),
+    wasFailing: results.some(({ is_failing, result }) => is_failing || !isAnswered(result)),
   }))
   const answered = latest.filter(({ reach, wasFailing }) => reach.kind === "answered" && wasFailing)
   const failed = latest.flatMap(({ account_id, livemode, rail, reach }) => {
     if (reach.kind === "answered") return []
-    const asked = reach.kind === "hold_back" ? (reach.retryAfterMs ?? CALL_EVERY_MS) : null
-    const wait_ms = asked === null ? null : Math.min(Math.max(asked, CALL_EVERY_MS), MAX_RETRY_AFTER_MS)
+    const requested = reach.kind === "hold_back" ? (reach.retryAfterMs ?? CALL_EVERY_MS) : null
+    const wait_ms = requested === null ? null : Math.min(Math.max(requested, CALL_EVERY_MS), MAX_RETRY_AFTER_MS)
     return [{ account_id, livemode, rail, wait_ms }]
   })
   if (answered.length > 0)

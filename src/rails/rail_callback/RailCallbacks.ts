@@ -1,4 +1,4 @@
-/** References that callbacks name, noted until somebody asks the rail about them (decision P13). */
+/** RailCallbacks is a store of the references that callbacks name, until the rail is asked about them (decision P13). */
 import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { Batcher } from "../../concurrency/Batcher.ts"
@@ -13,7 +13,7 @@ const NAMED = { account_id: "text", rail: "text", reference: "text", denies: "bo
 const nameOf = ({ account_id, rail, reference, denies }: NamedReference): string =>
   `${rail} ${account_id} ${reference} ${denies}`
 
-/** In the order of their keys, as everybody writes them: processes that write the same at once wait for each other in turn. */
+/** Writes in key order, like every writer of this table: processes that write the same rows wait for each other without deadlock. */
 const write = (sql: SqlClient.SqlClient) => (named: ReadonlyArray<NamedReference>) =>
   Effect.as(
     sql`
@@ -28,19 +28,19 @@ const write = (sql: SqlClient.SqlClient) => (named: ReadonlyArray<NamedReference
 export class RailCallbacks extends Context.Service<
   RailCallbacks,
   {
-    /** Notes a reference, once however often it is named, and whether anybody denies it; when this is over it is on disk. */
+    /** Stores a reference, once for all its callbacks, and whether any callback denies it. Returns after the commit. */
     readonly note: (named: NamedReference) => Effect.Effect<void, SqlError.SqlError>
   }
->()("billing/rail_callback/RailCallbacks") {
+>()("billing/rails/rail_callback/RailCallbacks") {
   static readonly layer = Layer.effect(
     RailCallbacks,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      // A rail's burst, which names few references often, is a few statements. Each account has its own: one whose account moves is refused.
-      const noting = new Batcher(yield* Effect.context<never>(), nameOf, write(sql), {
+      // A burst that repeats few references takes a few statements. Each account has its own, because a moving account is refused.
+      const writes = new Batcher(yield* Effect.context<never>(), nameOf, write(sql), {
         laneOf: ({ account_id }) => account_id,
       })
-      return RailCallbacks.of({ note: (named) => Effect.asVoid(noting.ask(named)) })
+      return RailCallbacks.of({ note: (named) => Effect.asVoid(writes.ask(named)) })
     }),
   )
 }

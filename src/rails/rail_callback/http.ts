@@ -12,8 +12,8 @@ const UNSIGNED = problem("signature_invalid", "This is not signed by the rail wi
 const OK = { contentType: "text/plain", body: Buffer.from("ok") }
 
 /**
- * What rails say of transactions (decisions P12, P13), at `/callbacks/{rail}/{account}`: which reference to ask about;
- * nothing else of it is believed. Without an account that is on the rail nothing of the body is even received.
+ * The routes of rails' callbacks, `/callbacks/{rail}/{account}` (decisions P12, P13). Only the reference is used: the rail is
+ * then asked about it. If the account has no credentials of the rail, the body is not even received.
  */
 export const railCallbacks = [
   publicRoute(

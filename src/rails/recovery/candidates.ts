@@ -1,4 +1,4 @@
-/** Which of the transactions that a rail lists are to be entered, and why others are not (decision F9). */
+/** Selects the transactions of a rail's list that must be entered, and says why others are not (decision F9). */
 import { Effect } from "effect"
 import { isId, madeAt } from "../../base/ids.ts"
 import { type ChargeRow, charges } from "../../billing/charge/charge.ts"
@@ -17,13 +17,13 @@ export interface Unplaced {
   readonly account: string
   readonly customer: string | null
   readonly subscription: string | null
-  /** What was asked for (kobo), and how the rail says it stands; null: not known. */
+  /** The requested amount (kobo), and the status at the rail; null: unknown. */
   readonly amount: number | null
   readonly status: RailTransaction["status"] | null
   readonly reason: Reason
 }
 
-/** A transaction that the database does not know, or knows as pending. */
+/** A transaction that is not in the database, or is pending there. */
 export interface Open extends RailAccount {
   readonly reference: string
   readonly listed: Listed & { readonly described: Described }
@@ -34,7 +34,7 @@ export const unplaced = (
   { account_id, rail }: RailAccount,
   { reference, described }: Listed,
   reason: Reason,
-  heard?: RailTransaction,
+  transaction?: RailTransaction,
 ): Unplaced => ({
   reference,
   rail,
@@ -42,30 +42,30 @@ export const unplaced = (
   customer: described?.customer ?? null,
   subscription: described?.subscription ?? null,
   amount: described?.amountKobo ?? null,
-  status: heard?.status ?? null,
+  status: transaction?.status ?? null,
   reason,
 })
 
-const findKnown = Effect.fnUntraced(function* (of: RailAccount, references: ReadonlyArray<string>) {
-  const known = new Map<string, ChargeRow>()
+const findExisting = Effect.fnUntraced(function* (of: RailAccount, references: ReadonlyArray<string>) {
+  const existing = new Map<string, ChargeRow>()
   for (let from = 0; from < references.length; from += MAX_LOOKED_UP) {
-    const some = references.slice(from, from + MAX_LOOKED_UP)
-    const rows = yield* charges.find({ account_id: of.account_id, livemode: true }, some)
-    for (const [id, row] of rows) known.set(id, row)
+    const slice = references.slice(from, from + MAX_LOOKED_UP)
+    const rows = yield* charges.find({ account_id: of.account_id, livemode: true }, slice)
+    for (const [id, row] of rows) existing.set(id, row)
   }
-  return known
+  return existing
 })
 
-/** Why a transaction cannot be a charge of this account, by what was sent with it; undefined: it can. */
+/** Returns why a transaction cannot be a charge of this account, by its metadata; undefined: it can. */
 const objectionTo = ({ account_id }: RailAccount, { reference, described }: Listed): Reason | undefined => {
   if (described === undefined) return "it carries no metadata by which it could be entered"
   if (described.account !== account_id) return `its metadata names the account ${described.account}`
   if (described.environment !== "live") return `its metadata names the environment ${described.environment}`
-  if (!isId("charge", reference) && !isId("verification", reference)) return "its reference is no charge's ID"
+  if (!isId("charge", reference) && !isId("verification", reference)) return "its reference is not the ID of a charge"
   return undefined
 }
 
-const objectionToKnown = ({ rail }: RailAccount, row: ChargeRow): Reason | undefined =>
+const objectionToExisting = ({ rail }: RailAccount, row: ChargeRow): Reason | undefined =>
   row.rail === rail ? undefined : `its reference is of a charge at ${row.rail}`
 
 export const foundOf = (
@@ -87,15 +87,15 @@ export const foundOf = (
   }
 }
 
-/** What of an account's transactions there is to enter, by customer, each in the order in which it was made. */
+/** Returns the transactions of an account that must be entered, by customer, in the order of creation. */
 export const sortOut = Effect.fnUntraced(function* (of: RailAccount, ours: ReadonlyMap<string, Listed>) {
-  const known = yield* findKnown(of, [...ours.keys()])
+  const existing = yield* findExisting(of, [...ours.keys()])
   const refused: Array<Unplaced> = []
   const open: Array<Open> = []
   let misplaced = 0
   for (const listed of ours.values()) {
-    const row = known.get(listed.reference)
-    const objection = row === undefined ? objectionTo(of, listed) : objectionToKnown(of, row)
+    const row = existing.get(listed.reference)
+    const objection = row === undefined ? objectionTo(of, listed) : objectionToExisting(of, row)
     if (objection !== undefined) {
       refused.push(unplaced(of, listed, objection))
       if (row !== undefined) misplaced++
@@ -109,7 +109,12 @@ export const sortOut = Effect.fnUntraced(function* (of: RailAccount, ours: Reado
   }
   open.sort((a, b) => madeAt(a.reference) - madeAt(b.reference) || (a.reference < b.reference ? -1 : 1))
   const byCustomer = [...Map.groupBy(open, ({ listed }) => listed.described.customer)]
-  // Where nothing is new, what is pending is asked about on its schedule; but what would be sent again is settled now.
-  const isToBeEntered = ({ isKnown, reference }: Open) => !isKnown || known.get(reference)!.state === "pending.sending"
-  return { known: known.size - misplaced, refused, groups: byCustomer.filter(([, its]) => its.some(isToBeEntered)) }
+  // If nothing is new, pending charges are asked about on their schedule. But a charge that would be sent again is settled now.
+  const isToBeEntered = ({ isKnown, reference }: Open) =>
+    !isKnown || existing.get(reference)!.state === "pending.sending"
+  return {
+    known: existing.size - misplaced,
+    refused,
+    groups: byCustomer.filter(([, group]) => group.some(isToBeEntered)),
+  }
 })

@@ -1,4 +1,4 @@
-/** Enters the transactions of one customer, all of them or none, in the order in which they were made (decision F9). */
+/** Enters the transactions of one customer, all or none, in the order of their creation (decision F9). */
 import { Cause, Data, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { sameForAll } from "../../base/time.ts"
@@ -15,22 +15,22 @@ import { type Open, type Unplaced, unplaced } from "./candidates.ts"
 import type { Found, Reason } from "./found.ts"
 import { type Placed, place } from "./placing.ts"
 
-/** What a rail says of a charge, in order: of one that was sent back since that it was paid, before that it is not any more. */
-const wordsOf = ({ transaction }: Found): ReadonlyArray<RailTransaction> => {
+/** Returns the results of a charge in order: if it was sent back, first the payment and then the reversal. */
+const resultsOf = ({ transaction }: Found): ReadonlyArray<RailTransaction> => {
   if (transaction.reversed !== true) return [transaction]
   const { reversed: _, ...paid } = { ...transaction, status: "succeeded" as const, code: null }
   return [paid, transaction]
 }
 
-/** Settles a charge that is entered; returns what follows for others. */
+/** Settles an entered charge. Returns the effects on other objects, to run later. */
 const settleFound = Effect.fnUntraced(function* ({ charge, settledAt: at }: Placed, found: Found) {
   const nowOf = sameForAll(at)
   if (charge.hosted && charge.page === null)
     yield* applyInOrder([{ charge, answer: { type: "rail.page" }, at: charge.created_at }], nowOf)
-  const words = charge.purpose === "verification" ? wordsOf(found).slice(0, 1) : wordsOf(found)
+  const results = charge.purpose === "verification" ? resultsOf(found).slice(0, 1) : resultsOf(found)
   const following = []
-  for (const heard of words) {
-    const meaning = interpret(charge, "ask", heard, at)
+  for (const result of results) {
+    const meaning = interpret(charge, "ask", result, at)
     if (meaning !== undefined) following.push((yield* applyInOrder([{ ...meaning, charge, at }], nowOf)).following)
   }
   return following
@@ -41,7 +41,7 @@ export interface Entered {
   readonly unplaced: ReadonlyArray<Unplaced>
 }
 
-/** A transaction with what its rail says of it. */
+/** A listed transaction, with the rail's answer about it. */
 export interface Candidate {
   readonly open: Open
   readonly found: Found
@@ -54,7 +54,7 @@ const none = (of: RailAccount, all: ReadonlyArray<Candidate>, reason: Reason): E
   ),
 })
 
-/** Ends a dry run: the transaction is rolled back. */
+/** Ends a dry run by rolling the transaction back. */
 class Undone extends Data.TaggedError("Undone")<{ readonly result: Entered }> {}
 
 const enterAll = Effect.fnUntraced(function* (of: RailAccount, customer: string, all: ReadonlyArray<Candidate>) {
@@ -65,18 +65,18 @@ const enterAll = Effect.fnUntraced(function* (of: RailAccount, customer: string,
     const reason = `customer ${customer} is not in the database: it was made after the backup`
     return none(of, all, reason)
   }
-  const known = yield* charges.find(
+  const existing = yield* charges.find(
     tenant,
     all.map(({ found }) => found.id),
   )
   const following = []
   let recovered = 0
   for (const { open, found } of all) {
-    const there = known.get(found.id)
-    if (there !== undefined) {
-      // Where a call about it is under way its answer counts; what was tried after it follows once it is settled.
-      const isUnderWay = there.status !== "pending" || (yield* dropCalls([refOf(there)])).length > 0
-      if (!isUnderWay) following.push(...(yield* settleFound({ charge: there, settledAt: found.settledAt }, found)))
+    const charge = existing.get(found.id)
+    if (charge !== undefined) {
+      // If a call about it is in flight, the answer of that call counts. Later attempts follow once it is settled.
+      const isSettledElsewhere = charge.status !== "pending" || (yield* dropCalls([refOf(charge)])).length > 0
+      if (!isSettledElsewhere) following.push(...(yield* settleFound({ charge, settledAt: found.settledAt }, found)))
       continue
     }
     const placed = yield* place(found)
@@ -90,7 +90,7 @@ const enterAll = Effect.fnUntraced(function* (of: RailAccount, customer: string,
   return { recovered, unplaced: refused } satisfies Entered
 })
 
-/** Enters what belongs to one customer. */
+/** Enters the transactions of one customer in one transaction. */
 export const enter = Effect.fnUntraced(function* (
   of: RailAccount,
   customer: string,

@@ -1,4 +1,4 @@
-/** A transaction that a rail has and the database does not, as the charge that it was (decision F9). Pure. */
+/** Rebuilds charges from transactions that a rail has and the database does not (decision F9). Pure. */
 import { boundary } from "../../../machines/calendar.ts"
 import { type Bill, firstPeriod, nextPeriod, type Period } from "../../../machines/periods.ts"
 import { isId, isPlanCode } from "../../base/ids.ts"
@@ -13,12 +13,12 @@ export interface Found extends Ref {
   readonly rail: OutsideRail
   readonly described: Described
   readonly transaction: RailTransaction
-  /** When the attempt was made, and when its rail settled it, as far as it says so (ms since the epoch). */
+  /** When the attempt was made, and when its rail settled it, if it says so (ms since the epoch). */
   readonly madeAt: number
   readonly settledAt: number
 }
 
-/** Why a transaction is not entered; what it takes to enter it is said by the words. */
+/** Why a transaction is not entered, in words for the operator. */
 export type Reason = string
 
 const purposeOf = ({ id, described: { page } }: Found): ChargeRow["purpose"] => {
@@ -26,7 +26,7 @@ const purposeOf = ({ id, described: { page } }: Found): ChargeRow["purpose"] => 
   return page !== null && isPlanCode(page) ? "instalment" : "sale"
 }
 
-/** The method that a token is of; what the database does not have of it, the rail may have said. */
+/** Returns the payment method of a token. If it is not in the database, the rail's answer fills it. */
 const methodOf = (
   { described: { hosted, method }, transaction: { saved } }: Found,
   attached: PaymentMethodSummary | undefined,
@@ -37,7 +37,7 @@ const methodOf = (
   return { id: method, type, brand, last4, bank_name, exp_month, exp_year }
 }
 
-/** The charge, as it was committed before it was sent. */
+/** Builds the charge as it was committed before it was sent. */
 export const chargeOf = (
   found: Found,
   attached: PaymentMethodSummary | undefined,
@@ -77,19 +77,19 @@ export const chargeOf = (
   }
 }
 
-/** No subscription makes so many bills between a backup and its restore. */
+/** More bills than a subscription makes between a backup and its restore. */
 const MAX_BILLS_LOST = 1_000
 
 const isOnGrid = ({ billing_cycle: cycle }: SubscriptionRow, { anchorAt, periodNo, periodStart, periodEnd }: Period) =>
   boundary(cycle, anchorAt, periodNo) === periodStart && boundary(cycle, anchorAt, periodNo + 1) === periodEnd
 
 /**
- * The period of a bill, as the subscription makes it where that follows from how it stands; else as the metadata says, where that is a period
- * that could be its.
+ * Returns the period of a bill. If the subscription's state determines it, that one counts. Else it is the period in the metadata, if the
+ * subscription can have it.
  */
 const periodFor = (
   row: SubscriptionRow,
-  said: Period,
+  described: Period,
   { no, purpose }: Pick<Bill, "no" | "purpose">,
 ): Period | undefined => {
   const context = subscriptions.contextOf(row)
@@ -100,17 +100,18 @@ const periodFor = (
   if (purpose === "trial_end" && row.state === "trialing.running")
     return firstPeriod(row.billing_cycle, row.trial_end_at!)
   if (purpose === "first" && row.state === "scheduled") return firstPeriod(row.billing_cycle, row.start_at)
-  return said.periodStart >= row.period_start_at && isOnGrid(row, said) ? said : undefined
+  return described.periodStart >= row.period_start_at && isOnGrid(row, described) ? described : undefined
 }
 
-/** The bill that an attempt was at, as its subscription had it then; a text: why there is none. */
+/** Rebuilds the bill of an attempt. A text: why it cannot be rebuilt. */
 export const billOf = (row: SubscriptionRow, { described }: Found): Bill | Reason => {
   const { bill, billDetails, attempt, amountKobo, lines, method, named } = described
   if (bill === null || billDetails === null) return "its metadata does not say which bill it is for"
-  if (bill.no > row.bills_made + MAX_BILLS_LOST) return `bill ${bill.no} is none that ${row.id} can have made`
+  if (bill.no > row.bills_made + MAX_BILLS_LOST)
+    return `bill ${bill.no} cannot be one of ${row.id}: its number is too high`
   const { anchor_at: anchorAt, period_no: periodNo, attempted_at: attemptedAt, quantity, purpose, origin } = billDetails
   const period = periodFor(row, { ...bill, anchorAt, periodNo }, { no: bill.no, purpose })
-  if (period === undefined) return `the period of bill ${bill.no} does not fit ${row.id} as it stands`
+  if (period === undefined) return `the period of bill ${bill.no} does not fit the current state of ${row.id}`
   const { periodStart, periodEnd } = period
   return {
     no: bill.no,
@@ -132,8 +133,8 @@ export const billOf = (row: SubscriptionRow, { described }: Found): Bill | Reaso
 }
 
 /**
- * The same with its instants as far into the period of its bill as the attempt was into the period that it names: a clock that was ahead of
- * this database's when the attempt was made does not make it a late one.
+ * Moves the instants of a transaction back by as much as the period in its metadata starts after the period of its bill. So a clock that was
+ * ahead when the attempt was made does not make the attempt a late one.
  */
 export const withinPeriod = (found: Found, { periodStart }: Bill): Found => {
   const ahead = Math.max(0, (found.described.bill?.periodStart ?? periodStart) - periodStart)

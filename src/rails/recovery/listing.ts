@@ -1,6 +1,6 @@
 /**
- * What a rail lists of an account's transactions, page by page (decision F9). A rail that lists without end, cannot be reached or refuses the
- * account fails as a whole: of a part, later attempts would be entered without the earlier ones that they follow.
+ * Lists an account's transactions at a rail, page by page (decision F9). If the list does not end, the rail is unreachable or it refuses the
+ * account, the whole list fails: with a partial list, later attempts would be entered without the earlier ones.
  */
 import { Data, Effect } from "effect"
 import { isId } from "../../base/ids.ts"
@@ -15,40 +15,40 @@ export class NotListed extends Data.TaggedError("NotListed")<{ readonly message:
 const MAX_PAGES = 2_000
 
 const MAX_TRIES = 4
-/** Between tries where the rail does not say how long. */
+/** The wait between tries if the rail gives none. */
 const AGAIN_AFTER_MS = SECOND_MS
-/** An operator waits for it. */
+/** The longest wait between tries: an operator waits for the result. */
 const MAX_WAIT_MS = 30 * SECOND_MS
 
-const waitAfter = (heard: NoAnswer): number | undefined => {
-  if (heard.kind === "refused") return undefined
-  const asked = heard.kind === "rate_limited" ? (heard.retryAfterMs ?? AGAIN_AFTER_MS) : AGAIN_AFTER_MS
-  return Math.min(asked, MAX_WAIT_MS)
+const waitAfter = (result: NoAnswer): number | undefined => {
+  if (result.kind === "refused") return undefined
+  const wait = result.kind === "rate_limited" ? (result.retryAfterMs ?? AGAIN_AFTER_MS) : AGAIN_AFTER_MS
+  return Math.min(wait, MAX_WAIT_MS)
 }
 
-const wordsOf = (heard: NoAnswer): string =>
-  heard.kind === "rate_limited" ? "it takes no more calls at present" : (heard.message ?? "it refuses the call")
+const wordsOf = (result: NoAnswer): string =>
+  result.kind === "rate_limited" ? "it accepts no more calls for now" : (result.message ?? "it refuses the call")
 
 type Answered<H> = Exclude<H, NoAnswer>
 
-const isNoAnswer = (heard: { readonly kind: string }): heard is NoAnswer =>
-  heard.kind === "refused" || heard.kind === "rate_limited" || heard.kind === "not_sent" || heard.kind === "unclear"
+const isNoAnswer = (result: { readonly kind: string }): result is NoAnswer =>
+  result.kind === "refused" || result.kind === "rate_limited" || result.kind === "not_sent" || result.kind === "unclear"
 
-/** Makes a call that changes nothing until it is answered, a few times at most. */
+/** Repeats a read-only call until it is answered, a few times at most. */
 export const untilAnswered = Effect.fnUntraced(function* <H extends { readonly kind: string }>(
   name: string,
   call: Effect.Effect<H>,
 ) {
   for (let left = MAX_TRIES; ; ) {
-    const heard = yield* call
-    if (!isNoAnswer(heard)) return heard as Answered<H>
-    const wait = waitAfter(heard)
-    if (wait === undefined || --left === 0) return yield* new NotListed({ message: `${name}: ${wordsOf(heard)}` })
+    const result = yield* call
+    if (!isNoAnswer(result)) return result as Answered<H>
+    const wait = waitAfter(result)
+    if (wait === undefined || --left === 0) return yield* new NotListed({ message: `${name}: ${wordsOf(result)}` })
     yield* Effect.sleep(wait)
   }
 })
 
-/** Whether a transaction may be a charge of ours: by its reference, or by what was sent with it. */
+/** Whether a transaction may be one of our charges, by its reference or its metadata. */
 const isOurs = ({ reference, metadata }: ListedTransaction): boolean =>
   isId("charge", reference) || isId("verification", reference) || namesAccount(metadata)
 
@@ -56,7 +56,7 @@ export interface Listed extends ListedTransaction {
   readonly described: ReturnType<typeof describedBy>
 }
 
-/** The transactions of an account that may be charges of ours, by reference. */
+/** Returns the transactions of an account that may be our charges, by reference. */
 export const listOurs = Effect.fnUntraced(function* (
   rail: Rail,
   credentials: Credentials,
@@ -74,13 +74,13 @@ export const listOurs = Effect.fnUntraced(function* (
       "its transactions cannot be listed",
       rail.list({ since, until, page }, credentials),
     )
-    const before = seen.size
+    const seenBefore = seen.size
     for (const one of transactions) {
       seen.add(one.reference)
       if (isOurs(one) && !ours.has(one.reference))
         ours.set(one.reference, { ...one, described: describedBy(one.metadata) })
     }
     // Past the last page some rails list nothing, others the last one again.
-    if (seen.size === before || (pages !== null && page >= pages)) return ours
+    if (seen.size === seenBefore || (pages !== null && page >= pages)) return ours
   }
 })

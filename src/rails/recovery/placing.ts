@@ -1,6 +1,6 @@
 /**
- * Enters charges that were found at their rail: each with what it was for, moved as the lost request or timer moved it, in the running
- * transaction (decision F9). Nothing is sent: the rail has them.
+ * Enters charges found at their rail, in the running transaction (decision F9). The subscription, session or plan that each paid makes the
+ * same transition as in the lost request or timer. Nothing is sent: the rail has the charges.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -22,7 +22,7 @@ import { advance } from "../../runtime/lifecycle.ts"
 import { created, type Outcome } from "../../runtime/outcome.ts"
 import { billOf, chargeOf, type Found, type Reason, withinPeriod } from "./found.ts"
 
-/** A charge that is entered, and when its rail settled it (ms since the epoch). */
+/** An entered charge, and when its rail settled it (ms since the epoch). */
 export interface Placed {
   readonly charge: ChargeRow
   readonly settledAt: number
@@ -36,11 +36,11 @@ const attachedTo = Effect.fnUntraced(function* ({ described: { customer, method 
   return attached === undefined ? undefined : summaryOf(attached)
 })
 
-/** What the database lacks of what a transaction was for. */
+/** The reason if an object that a transaction needs is not in the database. */
 const missing = (noun: string, id: string): Reason =>
   `${noun} ${id} is not in the database: it was made after the backup`
 
-/** The session on whose page it was made, as paying on it left it; undefined: it was not made on such a page, or that is over. */
+/** Returns the outcomes of paying on the charge's checkout session (none if it has none), or the reason why it cannot be entered. */
 const sessionPaying = Effect.fnUntraced(function* (charge: ChargeRow) {
   const { page_id: id, customer_id } = charge
   if (id === null || !isId("checkout_session", id)) return { outcomes: [] as ReadonlyArray<Outcome> }
@@ -58,8 +58,8 @@ const sessionPaying = Effect.fnUntraced(function* (charge: ChargeRow) {
   return { outcomes: paying.map((transition) => sessionOutcome(transition, notes, charge.created_at)) }
 })
 
-/** The retry of which failed charge it was, where that is there and has no other. */
-const retriedBy = Effect.fnUntraced(function* (found: Found) {
+/** Returns the ID of the failed charge that it retries, if that is in the database and has no other retry. */
+const retriedCharge = Effect.fnUntraced(function* (found: Found) {
   const { retry_of: id } = found.described
   if (id === null) return null
   const sql = yield* SqlClient.SqlClient
@@ -69,7 +69,7 @@ const retriedBy = Effect.fnUntraced(function* (found: Found) {
   return row === undefined ? null : id
 })
 
-/** An attempt at a bill of a subscription. */
+/** Enters an attempt at a subscription's bill. */
 const placeAttempt = Effect.fnUntraced(function* (found: Found, id: string) {
   const attached = yield* attachedTo(found)
   const [row] = yield* subscriptions.lock([{ ...tenantOf(found), id }])
@@ -77,53 +77,57 @@ const placeAttempt = Effect.fnUntraced(function* (found: Found, id: string) {
   if (row.customer_id !== found.described.customer) return `subscription ${id} is of another customer`
   const bill = billOf(row, found)
   if (typeof bill === "string") return bill
-  const inTime = withinPeriod(found, bill)
-  const charge = chargeOf(inTime, attached, bill, null)
+  const adjusted = withinPeriod(found, bill)
+  const charge = chargeOf(adjusted, attached, bill, null)
   const paying = yield* sessionPaying(charge)
   if (paying.reason !== undefined) return paying.reason
   const transitions = advance(subscriptionLifecycle, [
-    { row, event: { type: "charge.found", at: inTime.madeAt, bill } },
+    { row, event: { type: "charge.found", at: adjusted.madeAt, bill } },
   ])
   if (row.state === "cancelled") yield* commit([...paying.outcomes, created(chargeLifecycle, undefined, charge)])
   else if (transitions.length === 0)
-    return `attempt ${bill.attempt} at bill ${bill.no} does not follow from how ${id} stands (${row.status}, ${row.bills_made} bills made)`
+    return `attempt ${bill.attempt} at bill ${bill.no} does not follow from the current state of ${id} (${row.status}, ${row.bills_made} bills made)`
   else {
     const { outcomes } = yield* outcomesOf(transitions, {
-      nowOf: sameForAll(inTime.madeAt),
+      nowOf: sameForAll(adjusted.madeAt),
       terms: yield* readTerms([refOf(row)]),
       found: new Map([[id, charge]]),
     })
     yield* commit([...paying.outcomes, ...outcomes])
   }
-  return { charge, settledAt: inTime.settledAt } satisfies Placed
+  return { charge, settledAt: adjusted.settledAt } satisfies Placed
 })
 
-/** A payment of an instalment plan. */
+/** Enters a payment of an instalment plan. */
 const placeInstalment = Effect.fnUntraced(function* (found: Found, planId: string) {
   const charge = chargeOf(found, yield* attachedTo(found), null, null)
   const [plan] = yield* instalmentPlans.lock([{ ...tenantOf(found), id: planId }])
   if (plan === undefined) return missing("instalment plan", planId)
   if (plan.customer_id !== charge.customer_id) return `instalment plan ${planId} is of another customer`
   const at = charge.created_at
-  const moved = yield* transitionAll([{ row: plan, event: { type: "payment.begun", at, chargeId: charge.id } }], {
-    nowOf: sameForAll(at),
-    notes: new Map([[planId, { charge_id: charge.id }]]),
-  })
-  if (moved.length === 0) return `instalment plan ${planId} takes no payment as it stands (${plan.status})`
-  yield* commit([...moved.map(({ outcome }) => outcome), created(chargeLifecycle, undefined, charge)])
+  const transitioned = yield* transitionAll(
+    [{ row: plan, event: { type: "payment.begun", at, chargeId: charge.id } }],
+    {
+      nowOf: sameForAll(at),
+      notes: new Map([[planId, { charge_id: charge.id }]]),
+    },
+  )
+  if (transitioned.length === 0)
+    return `instalment plan ${planId} takes no payment in its current status (${plan.status})`
+  yield* commit([...transitioned.map(({ outcome }) => outcome), created(chargeLifecycle, undefined, charge)])
   return { charge, settledAt: found.settledAt } satisfies Placed
 })
 
-/** A charge for nothing but itself, or one that saves a payment method. */
+/** Enters a one-off charge, or one that saves a payment method. */
 const placeAlone = Effect.fnUntraced(function* (found: Found) {
-  const charge = chargeOf(found, yield* attachedTo(found), null, yield* retriedBy(found))
+  const charge = chargeOf(found, yield* attachedTo(found), null, yield* retriedCharge(found))
   const paying = yield* sessionPaying(charge)
   if (paying.reason !== undefined) return paying.reason
   yield* commit([...paying.outcomes, created(chargeLifecycle, undefined, charge)])
   return { charge, settledAt: found.settledAt } satisfies Placed
 })
 
-/** Enters a transaction as the pending charge that it was; or says why it cannot be entered. */
+/** Enters a transaction as the pending charge that it was. Returns the reason if it cannot be entered. */
 export const place = (
   found: Found,
 ): Effect.Effect<Placed | Reason, Effect.Error<ReturnType<typeof placeAttempt>>, PlaceServices> => {

@@ -1,7 +1,7 @@
 /**
- * After a restore: what rails took or declined since the backup is entered as the charges that it was, so that nothing is charged again
- * (decision F9). What belongs to one customer is entered in one transaction, in the order in which it was made; what the database knows
- * already stays as it is, so that a second run enters nothing more.
+ * Recovers charges after a restore, so that nothing is charged again (decision F9). It enters the charges that rails took or declined since
+ * the backup: those of one customer in one transaction, in the order of creation. Charges in the database stay unchanged, so a second run
+ * enters nothing more.
  */
 import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
@@ -17,12 +17,12 @@ import { type Candidate, type Entered, enter } from "./entering.ts"
 import { listOurs, untilAnswered } from "./listing.ts"
 
 export interface Recovery {
-  /** Transactions of ours that rails list. */
+  /** How many of our transactions the rails list. */
   readonly asked: number
   readonly known: number
   readonly recovered: number
   readonly unplaced: ReadonlyArray<Unplaced>
-  /** Why rails could not be asked for accounts. */
+  /** Why rails could not be asked, by account. */
   readonly failures: ReadonlyArray<string>
 }
 
@@ -33,10 +33,10 @@ export interface Wanted {
   readonly dryRun: boolean
 }
 
-/** As many calls to a rail are under way for an account otherwise (decision P11): one for each customer. */
+/** The usual limit of calls in flight to a rail for an account (decision P11): here one call for each customer. */
 const CUSTOMERS_AT_ONCE = 5
 
-/** A rail that is asked for an account. */
+/** An account whose rail is asked. */
 interface Asked {
   readonly of: RailAccount
   readonly rail: Rail
@@ -49,21 +49,21 @@ interface Asked {
 const failureOf = ({ account_id, rail }: RailAccount, message: string): string =>
   `${rail} could not be asked for ${account_id}: ${message}`
 
-/** What the rail says of a transaction when it is asked about it, which counts; not what it lists. */
+/** Asks the rail about a transaction. This answer counts, not the list. */
 const askAbout = Effect.fnUntraced(function* ({ rail, credentials }: Asked, reference: string) {
-  const heard = yield* untilAnswered(`it does not answer about ${reference}`, rail.ask(reference, credentials))
-  return heard.kind === "transaction" ? heard : undefined
+  const answer = yield* untilAnswered(`it does not answer about ${reference}`, rail.ask(reference, credentials))
+  return answer.kind === "transaction" ? answer : undefined
 })
 
-/** Has a rail asked about a customer's transactions, and enters them. */
-const recoverCustomer = Effect.fnUntraced(function* (at: Asked, customer: string, its: ReadonlyArray<Open>) {
+/** Asks a rail about a customer's transactions, and enters them. */
+const recoverCustomer = Effect.fnUntraced(function* (at: Asked, customer: string, transactions: ReadonlyArray<Open>) {
   const all: Array<Candidate> = []
   const unknown: Array<Unplaced> = []
-  for (const open of its) {
-    const heard = yield* askAbout(at, open.reference)
-    if (heard !== undefined) all.push({ open, found: foundOf(open, heard, at.now) })
+  for (const open of transactions) {
+    const transaction = yield* askAbout(at, open.reference)
+    if (transaction !== undefined) all.push({ open, found: foundOf(open, transaction, at.now) })
     else if (!open.isKnown)
-      unknown.push(unplaced(at.of, open.listed, "the rail lists it, and does not know it when asked"))
+      unknown.push(unplaced(at.of, open.listed, "the rail lists it, but does not know its reference"))
   }
   const { recovered, unplaced: refused } = yield* enter(at.of, customer, all, at.dryRun)
   return { recovered, unplaced: [...unknown, ...refused] } satisfies Entered
@@ -75,9 +75,9 @@ const recoverAccount = Effect.fnUntraced(function* (at: Asked, since: number) {
   const failures: Array<string> = []
   const entered = yield* Effect.forEach(
     groups,
-    ([customer, its]) =>
-      // What is entered stays: a second run goes on from there.
-      Effect.catchTag(recoverCustomer(at, customer, its), "NotListed", ({ message }) => {
+    ([customer, transactions]) =>
+      // Entered charges stay: a second run continues from there.
+      Effect.catchTag(recoverCustomer(at, customer, transactions), "NotListed", ({ message }) => {
         failures.push(failureOf(at.of, message))
         return Effect.succeed({ recovered: 0, unplaced: [] } satisfies Entered)
       }),
@@ -88,7 +88,7 @@ const recoverAccount = Effect.fnUntraced(function* (at: Asked, since: number) {
     known,
     recovered: entered.reduce((sum, { recovered }) => sum + recovered, 0),
     unplaced: [...refused, ...entered.flatMap((one) => one.unplaced)],
-    // A rail that is out of reach is so for all of them.
+    // If a rail is unreachable, it is so for all customers: one message is enough.
     failures: failures.slice(0, 1),
   } satisfies Recovery
 })
@@ -109,7 +109,7 @@ const readRailAccounts = Effect.fnUntraced(function* (accountId: string | undefi
     ORDER BY account_id, rail`
 })
 
-/** Asks every rail that an account has credentials of, and enters what it has and the database does not. */
+/** Asks every rail of which an account has credentials, and enters its transactions that are not in the database. */
 export const recover = Effect.fnUntraced(function* (wanted: Wanted) {
   const accounts = yield* readRailAccounts(wanted.accountId)
   const credentials = yield* (yield* RailCredentials).find(accounts)

@@ -1,7 +1,7 @@
 /**
- * Whose request it is. Keys are remembered in memory for some seconds, for as long as the database announces every change
- * (LISTEN): a revoked key is forgotten everywhere at once, while the line is down or silent nothing is remembered, and
- * nothing is believed for longer than its age whatever becomes of the line.
+ * Authenticates API keys. Keys are cached in memory for some seconds while the process listens to the database's notifications of
+ * changes (LISTEN): every process drops a revoked key immediately. Nothing is cached while the listening connection is down or
+ * silent, and every entry expires at its maximum age.
  */
 import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -23,19 +23,19 @@ export interface Authenticated {
   readonly refusal: Problem | undefined
 }
 
-/** A look-up that takes longer waits for somebody who holds the keys; it goes on for those who come again. */
+/** A look-up that takes longer waits for a lock on the keys. It continues in the background, and later requests get its result. */
 const LOOK_UP_LIMIT_MS = 5_000
-const TOO_SLOW = problem("service_unavailable", "The service cannot look keys up just now.")
+const TOO_SLOW = problem("service_unavailable", "The service cannot look up API keys just now.")
 
-/** Keys whose last use is known to be written down; past it, they are written again. */
+/** Limit of keys whose last use this process remembers as written. Above it, all are written again. */
 const MAX_NOTED = 20_000
-/** How often uses are written down: "last used" is exact to a minute (decision J1). */
+/** How often uses are written: "last used" is exact to a minute (decision J1). */
 const NOTE_USES_EVERY_MS = 5_000
 
 /** A key and the minute in which it was last used. */
 type Use = KnownKey & { readonly at: number }
 
-/** The last uses of keys that are not written down yet. */
+/** The last uses of keys that are not written yet. */
 class Uses {
   readonly #waiting = new Map<string, Use>()
   readonly #noted = new Map<string, number>()
@@ -76,16 +76,16 @@ const writeUses = Effect.fnUntraced(function* (uses: Uses) {
       UPDATE administrator_key k SET last_used_at = greatest(k.last_used_at, r.at)
       FROM ${rowsAsTable(administrators, ADMINISTRATOR_USE)} r WHERE k.id = r.id`
   })
-  // Written twice they say the same.
+  // The statement is idempotent, so writing the same uses twice is safe.
   yield* Effect.tapError(write, () => Effect.sync(() => uses.putBack(rows)))
 })
 
-/** A key, from memory where that is young enough. */
+/** Finds a key: in the cache if its entry is fresh enough, else in the database. */
 const find = Effect.fnUntraced(function* (remembered: Remembered, lookUps: LookUps, parsed: ParsedKey) {
   const name = Buffer.from(parsed.hash).toString("hex")
   const now = performance.now()
-  const known = remembered.get(name, now)
-  if (known !== undefined) return known
+  const cached = remembered.get(name, now)
+  if (cached !== undefined) return cached
   const { changes } = remembered
   const key = yield* Effect.timeoutOrElse(lookUps.find(parsed), {
     duration: LOOK_UP_LIMIT_MS,
@@ -95,7 +95,7 @@ const find = Effect.fnUntraced(function* (remembered: Remembered, lookUps: LookU
   return key
 })
 
-/** Why a key of an account may not be used there, if so. */
+/** The refusal of an account's key in this environment; undefined if the key may be used there. */
 const refusalOf = (key: AccountKey, livemode: boolean | undefined): Problem | undefined => {
   if (livemode !== undefined && key.livemode !== livemode) {
     const [is, should] = key.livemode ? ["live", "sandbox"] : ["sandbox", "live"]
@@ -123,7 +123,7 @@ const authenticate = Effect.fnUntraced(function* (
   const parsed = parseKey(token)
   const key = parsed === undefined ? undefined : yield* find(remembered, lookUps, parsed)
   if (key === undefined)
-    return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
+    return yield* problem("key_invalid", "There is no such API key. Check that you copied all of it.")
   if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
   if (key.kind === "administrator") {
     uses.note(key)
@@ -140,15 +140,15 @@ export class Keys extends Context.Service<
   Keys,
   {
     /**
-     * The key of an `Authorization` header; where it is known but of the other environment, or without live access, with
-     * the refusal (decision A6).
+     * Returns the key of an `Authorization` header. A key of the other environment, or without live access, comes with its
+     * refusal (decision A6).
      */
     readonly authenticate: (
       authorization: string | undefined,
       livemode: boolean | undefined,
     ) => Effect.Effect<Authenticated, Problem | SqlError.SqlError>
   }
->()("billing/key/Keys") {
+>()("billing/security/key/Keys") {
   static readonly layer = Layer.effect(
     Keys,
     Effect.gen(function* () {
@@ -162,7 +162,7 @@ export class Keys extends Context.Service<
         ended: () => remembered.listening(false),
       })
       yield* Effect.addFinalizer(() =>
-        Effect.ignore(writeUses(uses), { log: "Warn", message: "the last uses of keys are not written" }),
+        Effect.ignore(writeUses(uses), { log: "Warn", message: "the last uses of keys were not written" }),
       )
       yield* every("key uses", NOTE_USES_EVERY_MS, writeUses(uses))
       const memory = { remembered, lookUps: new LookUps(sql, yield* Effect.context<never>()), uses }

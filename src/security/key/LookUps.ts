@@ -1,6 +1,6 @@
 /**
- * Looks keys up in the database, all that are asked for at a time together: whoever tries any number of keys that are none
- * keeps one connection busy at most, and who has a real one waits for no more than the statement under way.
+ * Looks up keys in the database, in batches: all keys that wait go into one statement. So a caller that tries many invalid keys
+ * uses one connection at most, and a valid key waits only for the statement that is running.
  */
 import { type Context, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
@@ -36,14 +36,14 @@ const read = (sql: SqlClient.SqlClient) =>
   })
 
 export class LookUps {
-  readonly #together: Batcher<ParsedKey, KnownKey, SqlError.SqlError, never>
+  readonly #batcher: Batcher<ParsedKey, KnownKey, SqlError.SqlError, never>
 
   constructor(sql: SqlClient.SqlClient, context: Context.Context<never>) {
-    this.#together = new Batcher(context, nameOf, read(sql))
+    this.#batcher = new Batcher(context, nameOf, read(sql))
   }
 
-  /** The key of this text, as the database has it now. */
+  /** Returns the key as it is in the database now; undefined if there is none. */
   find(parsed: ParsedKey): Effect.Effect<KnownKey | undefined, SqlError.SqlError> {
-    return this.#together.ask(parsed)
+    return this.#batcher.ask(parsed)
   }
 }

@@ -1,4 +1,4 @@
-/** What a process remembers of keys that it has looked up. In memory only. */
+/** The in-memory cache of the keys that a process has looked up. */
 import type { ApiPlan } from "../../base/apiPlans.ts"
 import { SECOND_MS } from "../../base/time.ts"
 import type { KeyType } from "./key.ts"
@@ -27,13 +27,13 @@ export interface AdministratorKey {
 
 export type KnownKey = AccountKey | AdministratorKey
 
-/** Keys in memory; past it, all are forgotten: an installation has thousands at most. */
+/** Limit of keys in memory. Above it, the cache is cleared: an installation has thousands at most. */
 const MAX_REMEMBERED = 20_000
-/** What was looked up is looked up again after this, heard of or not. */
+/** An entry is looked up again after this, with or without a notification. */
 const MAX_AGE_MS = 5 * SECOND_MS
 
-/** When a look-up began: `performance.now()`, and the changes heard of until then. */
-interface Begun {
+/** When a look-up started: `performance.now()`, and the count of notifications until then. */
+interface LookUpStart {
   readonly at: number
   readonly changes: number
 }
@@ -43,7 +43,7 @@ export class Remembered {
   readonly #keys = new Map<string, { readonly key: KnownKey; readonly at: number }>()
   /** The names of each account's keys. */
   readonly #byAccount = new Map<string, Set<string>>()
-  /** Counts the changes heard of: a look-up that one overtakes is not remembered. */
+  /** Counts notifications: the result of a look-up is not cached if one arrived meanwhile. */
   #changes = 0
   #listening = false
 
@@ -51,14 +51,14 @@ export class Remembered {
     return this.#changes
   }
 
-  /** A key that was looked up lately. */
+  /** Returns a cached key that is younger than the maximum age. */
   get(name: string, now: number): KnownKey | undefined {
-    const known = this.#keys.get(name)
-    return known !== undefined && now - known.at < MAX_AGE_MS ? known.key : undefined
+    const cached = this.#keys.get(name)
+    return cached !== undefined && now - cached.at < MAX_AGE_MS ? cached.key : undefined
   }
 
-  /** Remembers what was looked up, unless something changed since the look-up began. */
-  set(name: string, key: KnownKey, { at, changes }: Begun): void {
+  /** Caches the key that was looked up, unless a notification arrived since the look-up started. */
+  set(name: string, key: KnownKey, { at, changes }: LookUpStart): void {
     if (!this.#listening || changes !== this.#changes) return
     if (this.#keys.size >= MAX_REMEMBERED) this.#clear()
     this.#keys.set(name, { key, at })
@@ -81,16 +81,16 @@ export class Remembered {
     if (names?.size === 0) this.#byAccount.delete(key.account_id)
   }
 
-  /** A key changed (by the hash of its text), or an account (by its ID) and with it all of its keys. */
-  changed(what: string): void {
+  /** Drops a changed key (by the hash of its text), or all keys of a changed account (by its ID). */
+  changed(hashOrAccount: string): void {
     this.#changes++
-    for (const name of this.#byAccount.get(what) ?? [what]) this.#forget(name)
+    for (const name of this.#byAccount.get(hashOrAccount) ?? [hashOrAccount]) this.#forget(name)
   }
 
-  /** Everything announced is heard from now on, or nothing is. */
-  listening(now: boolean): void {
+  /** Switches the cache on when the process starts to listen, and off when it stops. */
+  listening(isListening: boolean): void {
     this.#changes++
-    this.#listening = now
+    this.#listening = isListening
     this.#clear()
   }
 }

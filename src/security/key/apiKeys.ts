@@ -1,4 +1,4 @@
-/** Creating, rolling and revoking keys (decisions J1, J3, J5). A key is seen in full once: when it is made. */
+/** Creates, rolls and revokes keys (decisions J1, J3, J5). A key is shown in full once: when it is created. */
 import { Data, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../../base/cell.ts"
@@ -42,11 +42,11 @@ export const renderKey = (row: KeyRow) => ({
   expires_at: formatInstantOrNull(row.expires_at),
 })
 
-/** Creates a key and returns it in full: the only time that anyone sees it. */
+/** Creates a key and returns it in full, for the only time. */
 export const createKey = Effect.fn("key.create")(function* (
   tenant: Tenant,
   type: KeyType,
-  may: { readonly scopes?: Scopes; readonly origins?: ReadonlyArray<string> } = {},
+  allowed: { readonly scopes?: Scopes; readonly origins?: ReadonlyArray<string> } = {},
 ) {
   const sql = yield* SqlClient.SqlClient
   const cell = yield* Cell
@@ -55,7 +55,7 @@ export const createKey = Effect.fn("key.create")(function* (
   yield* sql`
     INSERT INTO api_key (account_id, livemode, id, type, hash, prefix, last4, cell, scopes, origins, created_at)
     VALUES (${tenant.account_id}, ${tenant.livemode}, ${id}, ${type}, ${hash}, ${prefix}, ${last4}, ${cell},
-      ${JSON.stringify(may.scopes ?? {})}::text::jsonb, ${may.origins ?? []}::text[], ${new Date(currentTime())})`
+      ${JSON.stringify(allowed.scopes ?? {})}::text::jsonb, ${allowed.origins ?? []}::text[], ${new Date(currentTime())})`
   return { id, key: Redacted.value(key) }
 })
 
@@ -70,14 +70,14 @@ const lockKey = Effect.fnUntraced(function* (id: string) {
   return row
 })
 
-/** For how long a rolled key goes on. */
+/** How long a rolled key still works. */
 export const GRACES_MS = { "0": 0, "1h": 3_600_000, "24h": 86_400_000, "7d": 604_800_000 } as const
 export type Grace = keyof typeof GRACES_MS
 
-/** What a key cannot be: rolled when it is over, say. */
+/** A key that is in the wrong state for a command: for example, an expired key cannot be rolled. */
 export class KeyUnusable extends Data.TaggedError("KeyUnusable")<{ readonly message: string }> {}
 
-/** A new key in place of one that goes on for the grace chosen; with none it stops at once. Undefined: no such key. */
+/** Creates a key that replaces another. The old key works until the grace period ends; with "0" it stops immediately. Undefined: no such key. */
 export const rollKey = Effect.fn("key.roll")(function* (id: string, grace: Grace) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(
@@ -104,7 +104,7 @@ export const rollKey = Effect.fn("key.roll")(function* (id: string, grace: Grace
   )
 })
 
-/** Stops a key at once, on every node. Undefined: no such key. */
+/** Stops a key immediately, in every process. Undefined: no such key. */
 export const revokeKey = Effect.fn("key.revoke")(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<KeyRow>`
@@ -128,7 +128,7 @@ export const renderAdministrator = ({ id, name, last4, last_used_at, revoked_at 
   last_used_at: formatInstantOrNull(last_used_at),
 })
 
-/** A key for one of the service's own people (decision J3). */
+/** Creates a key for one of the service's own administrators (decision J3). */
 export const createAdministrator = Effect.fn("administrator.create")(function* (name: string) {
   const sql = yield* SqlClient.SqlClient
   const { key, hash, last4 } = generateAdministratorKey(yield* Cell)
@@ -142,7 +142,7 @@ export const listAdministrators = Effect.fn("administrator.list")(function* () {
   return yield* sql<AdministratorRow>`SELECT * FROM administrator_key ORDER BY id`
 })
 
-/** Stops an administrator's key at once, on every node. Undefined: no such administrator. */
+/** Stops an administrator's key immediately, in every process. Undefined: no such administrator. */
 export const revokeAdministrator = Effect.fn("administrator.revoke")(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<AdministratorRow>`

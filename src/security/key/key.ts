@@ -1,6 +1,6 @@
 /**
- * What keys look like: `sk_test_`, or `adm_`, + 32 base62 characters, of which the first two are the cell that made it, + 6
- * of checksum (decisions J1, J3, O2).
+ * The format of keys: a prefix such as `sk_test_` or `adm_`, 32 base62 characters that start with the two of the cell that made
+ * the key, and 6 characters of checksum (decisions J1, J3, O2).
  */
 import { hash, randomBytes } from "node:crypto"
 import { crc32 } from "node:zlib"
@@ -27,7 +27,7 @@ const checksum = (text: string): string => {
   return out
 }
 
-/** The cell and 30 characters, each of the 62 as likely: bytes that would favour some are drawn again. */
+/** Returns the cell and 30 random characters. All 62 are equally likely: bytes from 248 on are drawn again. */
 const body = (cell: string): string => {
   let out = cell
   while (out.length < BODY_LENGTH) {
@@ -38,7 +38,7 @@ const body = (cell: string): string => {
 
 export const hashKey = (key: string): Uint8Array => hash("sha256", key, "buffer")
 
-/** A fresh key that begins with `prefix`. What is kept of it is its hash, prefix and last four characters. */
+/** Generates a key that starts with `prefix`. Only its hash, its prefix and its last four characters are stored. */
 const generate = (prefix: string, cell: string) => {
   const start = prefix + body(cell)
   const key = start + checksum(start)
@@ -51,12 +51,12 @@ export const generateKey = (type: KeyType, livemode: boolean, cell = DEFAULT_CEL
 export const generateAdministratorKey = (cell: string) => generate(ADMINISTRATOR_PREFIX, cell)
 
 export interface ParsedKey {
-  /** Of whom: an account, or one of the service's own administrators. */
+  /** The owner: an account, or one of the service's own administrators. */
   readonly kind: "account" | "administrator"
   readonly hash: Uint8Array
 }
 
-/** What a key says of itself; undefined where it is none of ours, which its checksum shows without a look-up. */
+/** Parses a key; undefined if its form or checksum is wrong, so that it needs no look-up. */
 export const parseKey = (key: string): ParsedKey | undefined => {
   const match = SHAPE.exec(key)
   if (match === null || checksum(key.slice(0, -CHECKSUM_LENGTH)) !== match[3]) return undefined

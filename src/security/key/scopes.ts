@@ -1,4 +1,4 @@
-/** What restricted keys can be allowed (decision J2): one table for the check, its message and the documents. */
+/** The scopes of restricted keys (decision J2): one table for the check, its message and the documents. */
 import { Struct } from "effect"
 
 export const SCOPES = {
@@ -19,10 +19,10 @@ export type Scopes = Readonly<Partial<Record<Scope, Level>>>
 
 export const SCOPE_NAMES = Struct.keys(SCOPES)
 
-/** What a key can be given of a scope. */
+/** The levels that a key can have of a scope. */
 export const levelsOf = (scope: Scope) =>
   scope === "usage" ? (["none", "read"] as const) : (["none", "read", "write"] as const)
 
-/** Whether scopes reach as far as a call needs; write includes read. */
+/** Whether scopes allow a call; write includes read. */
 export const reaches = (scopes: Scopes, scope: Scope, level: Level): boolean =>
   scopes[scope] === "write" || (level === "read" && scopes[scope] === "read")

@@ -1,7 +1,7 @@
 /**
- * Secrets at rest: sealed under ENCRYPTION_KEY, so that a dump of the database alone reveals none. The newest key seals,
- * all that are configured open. A sealed secret is the mark of its key (a format byte and 8 bytes that tell the key), then
- * what cipher.ts encrypts.
+ * The vault encrypts ("seals") secrets under ENCRYPTION_KEY, so that a dump of the database alone reveals none. The newest key
+ * seals, and every configured key opens. A sealed secret is the mark of its key (a format byte and 8 bytes that identify the
+ * key), followed by the bytes that cipher.ts encrypts.
  */
 import { Context, Effect, Layer, Redacted } from "effect"
 import { ConfigProblem, type EncryptionKey } from "../../config/Config.ts"
@@ -12,16 +12,16 @@ const ID_BYTES = 8
 
 export const MARK_BYTES = 1 + ID_BYTES
 
-/** Where a secret is kept, from its table down: it opens nowhere else. */
+/** The place of a secret: its table, then its key there. The secret opens in no other place. */
 export type Place = readonly [table: string, ...key: ReadonlyArray<string | boolean>]
 
-/** A configured key: what it is known by in the secrets that it sealed, and what encrypts them. */
-interface Lock {
+/** A configured key: the mark that begins the secrets that it sealed, and the key that encrypts them. */
+interface Sealer {
   readonly mark: Buffer
   readonly key: Uint8Array
 }
 
-const lockOf = (configured: EncryptionKey): Lock => {
+const sealerOf = (configured: EncryptionKey): Sealer => {
   const secret = Redacted.value(configured)
   return {
     mark: Buffer.concat([Buffer.from([FORMAT]), deriveKey(secret, "id").subarray(0, ID_BYTES)]),
@@ -29,36 +29,36 @@ const lockOf = (configured: EncryptionKey): Lock => {
   }
 }
 
-const aboutOf = (place: Place): string => JSON.stringify(place)
+const associatedDataOf = (place: Place): string => JSON.stringify(place)
 
 export class Vault extends Context.Service<
   Vault,
   {
-    /** Marks of the keys of this process in hexadecimal, the newest first: secrets that begin with another it cannot open. */
+    /** Marks of this process's keys in hexadecimal, newest first. It cannot open secrets with another mark. */
     readonly marks: ReadonlyArray<string>
     readonly seal: (place: Place, secret: Redacted.Redacted<string | Uint8Array>) => Uint8Array
-    /** What was sealed for this place; fails where no key of this process opens it. */
+    /** Opens a secret that was sealed for this place; fails if no key of this process opens it. */
     readonly open: (place: Place, sealed: Uint8Array) => Effect.Effect<Redacted.Redacted<Buffer>, ConfigProblem>
   }
->()("billing/secret/Vault") {
+>()("billing/security/secret/Vault") {
   /** Keys newest first, at least one. */
   static readonly layer = (keys: ReadonlyArray<EncryptionKey>): Layer.Layer<Vault> =>
     Layer.sync(Vault, () => {
-      const locks = keys.map(lockOf)
-      const [newest] = locks as [Lock, ...Array<Lock>]
+      const sealers = keys.map(sealerOf)
+      const [newest] = sealers as [Sealer, ...Array<Sealer>]
       return Vault.of({
-        marks: locks.map(({ mark }) => mark.toString("hex")),
+        marks: sealers.map(({ mark }) => mark.toString("hex")),
         seal: (place, secret) =>
-          Buffer.concat([newest.mark, encrypt(newest.key, Redacted.value(secret), aboutOf(place))]),
+          Buffer.concat([newest.mark, encrypt(newest.key, Redacted.value(secret), associatedDataOf(place))]),
         open: (place, sealed) =>
           Effect.try({
             try: () => {
-              const lock = locks.find(({ mark }) => mark.equals(sealed.subarray(0, MARK_BYTES)))
-              return Redacted.make(decrypt(lock!.key, sealed.subarray(MARK_BYTES), aboutOf(place)))
+              const sealer = sealers.find(({ mark }) => mark.equals(sealed.subarray(0, MARK_BYTES)))
+              return Redacted.make(decrypt(sealer!.key, sealed.subarray(MARK_BYTES), associatedDataOf(place)))
             },
             catch: () =>
               new ConfigProblem({
-                message: `No ENCRYPTION_KEY of this process opens what is sealed in ${place.join(" ")}: set the key that it was sealed under, which in development lies in the DATA_DIR of whoever sealed it.`,
+                message: `No ENCRYPTION_KEY of this process opens the secret in ${place.join(" ")}: set the key that it was sealed under. In development, this key is in the DATA_DIR of the process that sealed it.`,
               }),
           }),
       })

@@ -1,6 +1,6 @@
 /**
- * The keys of this process: those that are set, else (development only) one that is made and kept in DATA_DIR, which all
- * processes that name that DATA_DIR share.
+ * The encryption keys of this process: the configured keys, else (development only) one that is created in DATA_DIR. All
+ * processes with the same DATA_DIR share it.
  */
 import { randomBytes } from "node:crypto"
 import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -14,8 +14,8 @@ import { KEY_BYTES } from "./cipher.ts"
 const FILE = "encryption-key"
 
 /**
- * Makes a key at `path` unless there is one. It gets its name once it is whole and on disk, and only if the name is
- * free: processes that start together agree on the first, and nobody reads half of one.
+ * Creates a key at `path` if the file does not exist. A complete file on disk is linked to this name only if the name is free:
+ * processes that start at the same time use the first key, and none reads an incomplete file.
  */
 export const createKey = (path: string): void => {
   const draft = `${path}.${process.pid}.${randomBytes(4).toString("hex")}`
@@ -45,7 +45,7 @@ type Settings = Pick<Config, "encryptionKeys" | "dataDir">
 
 const parse = (path: string, written: string) => parseKeys(path, Redacted.make(written))
 
-/** The keys that there are, newest first; fails where there is none. */
+/** Reads the existing keys, newest first; fails if there is none. */
 export const existingKeys = Effect.fnUntraced(function* ({ encryptionKeys: configured, dataDir }: Settings) {
   if (configured !== undefined) return configured
   const path = join(dataDir, FILE)
@@ -59,7 +59,7 @@ export const existingKeys = Effect.fnUntraced(function* ({ encryptionKeys: confi
   })
 })
 
-/** The keys to use, newest first; where there is none, one is made. */
+/** Reads the keys to use, newest first; creates one if there is none. */
 export const encryptionKeys = Effect.fnUntraced(function* ({ encryptionKeys: configured, dataDir }: Settings) {
   if (configured !== undefined) return configured
   const path = join(dataDir, FILE)
@@ -67,7 +67,7 @@ export const encryptionKeys = Effect.fnUntraced(function* ({ encryptionKeys: con
     try: () => {
       const kept = read(path)
       if (kept !== undefined) return kept
-      // With DATABASE_URL nothing else has made the folder.
+      // With DATABASE_URL, nothing else has created the folder.
       makeFolder(dataDir)
       createKey(path)
       return readFileSync(path, "utf8")

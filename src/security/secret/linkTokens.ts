@@ -1,7 +1,7 @@
 /**
- * Tokens of links that whoever has them may follow: the cell that made it (decision O2), what tells the account's links, and
- * 256 bits that nobody can guess. A token is never stored: those bits follow from what it leads to and a secret of the service,
- * and are found by their hash, whichever cell the account lives in by now.
+ * Tokens of links that need no other key: the cell that made the link (decision O2), the tag of the account, and 256 bits that
+ * cannot be guessed. The bits are derived from the linked object and a secret of the service, so a token is never stored. They are
+ * looked up by their hash, in whichever cell the account is now.
  */
 import { createHash, createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
@@ -11,25 +11,25 @@ import type { Table } from "../../db/table.ts"
 import { livesHere, type Ref } from "../../db/tenant.ts"
 import { SharedSecrets } from "./SharedSecrets.ts"
 
-/** 256 bits in base64url. Tokens from before there were cells are nothing but these. */
+/** 256 bits in base64url. */
 const BITS_LENGTH = 43
 
 export const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex")
 
-/** Those of a token that nobody can guess. */
+/** The part of a token that cannot be guessed. */
 export const bitsOf = (token: string): string => token.slice(-BITS_LENGTH)
 
-/** Whether the rest of a token, whose bits led to something of an account, goes with that account. */
+/** Whether the cell and the tag of a token match the account that its bits led to. */
 export const isWhole = (token: string, account: string): boolean => {
   const rest = token.slice(0, -BITS_LENGTH)
   const cell = rest.slice(0, CELL_LENGTH)
-  return rest === "" || rest === `${cell}${tagOf(cell, account)}`
+  return rest === `${cell}${tagOf(cell, account)}`
 }
 
-/** What is kept of a token. */
+/** The stored hash of a token. */
 export const hashToken = (token: string): string => hashOf(bitsOf(token))
 
-/** The row that a token leads to by the hash that `column` has of it, whosever it is; fails with `missing`. */
+/** Finds the row of any account whose `column` has the hash of this token; fails with `missing`. */
 export const findByToken = <Row extends Ref>(
   table: Table<Row>,
   column: "token_hash" | "link_token_hash",
@@ -45,11 +45,11 @@ export const findByToken = <Row extends Ref>(
     ([row]) => (row !== undefined && isWhole(token, row.account_id) ? Effect.succeed(row) : Effect.fail(missing)),
   )
 
-/** What makes the tokens of links of one kind, whose secret has this name, to what an account calls so. */
+/** Makes the function that makes link tokens of one kind. `secretName`: the secret of that kind; `name`: the linked object's name within its account. */
 export const linkTokens = (secretName: string) =>
   Effect.gen(function* () {
     const cell = yield* Cell
     const secret = yield* (yield* SharedSecrets).get(secretName)
-    return (account: string, what: string): string =>
-      `${cell}${tagOf(cell, account)}${createHmac("sha256", Redacted.value(secret())).update(what).digest("base64url")}`
+    return (account: string, name: string): string =>
+      `${cell}${tagOf(cell, account)}${createHmac("sha256", Redacted.value(secret())).update(name).digest("base64url")}`
   })

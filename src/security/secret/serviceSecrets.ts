@@ -1,4 +1,4 @@
-/** Random values of the service itself, which all processes share: what links are signed with, and the like, as they are stored. */
+/** Stored random values that all processes of the service share, such as the secrets that sign links. */
 import { randomBytes } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -7,7 +7,7 @@ import { type Place, Vault } from "./Vault.ts"
 
 const SECRET_BYTES = 32
 
-/** What tells every process that secrets were replaced. */
+/** The channel of the notification that secrets were replaced. */
 export const SECRETS_CHANNEL = "service_secrets"
 
 const placeOf = ({ name }: { readonly name: string }): Place => ["service_secret", name]
@@ -15,18 +15,16 @@ const placeOf = ({ name }: { readonly name: string }): Place => ["service_secret
 export const serviceSecrets: SecretTable<{ readonly name: string }> = {
   name: "service_secret",
   key: { name: "text" },
-  clear: "value",
   placeOf,
 }
 
-/** The secret of this name; whoever asks first makes it. 32 bytes. */
+/** Reads the secret of this name, 32 bytes; the first call creates it. */
 export const serviceSecret = Effect.fnUntraced(function* (name: string) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
   const place = placeOf({ name })
   const fresh = vault.seal(place, Redacted.make(randomBytes(SECRET_BYTES)))
   yield* sql`INSERT INTO service_secret (name, sealed) VALUES (${name}, ${fresh}) ON CONFLICT DO NOTHING`
-  const [row] = yield* sql<{ value: Uint8Array | null; sealed: Uint8Array | null }>`
-    SELECT value, sealed FROM service_secret WHERE name = ${name}`
-  return row!.sealed === null ? Redacted.make(row!.value!) : yield* vault.open(place, row!.sealed)
+  const [row] = yield* sql<{ sealed: Uint8Array }>`SELECT sealed FROM service_secret WHERE name = ${name}`
+  return yield* vault.open(place, row!.sealed)
 })

@@ -1,4 +1,4 @@
-/** How an answer goes out: whole, distorted, or not at all. */
+/** Sends an answer: whole, distorted, or not at all. */
 import type { ServerResponse } from "node:http"
 import type { BrokenAnswer, DistortedAnswer } from "./fault.ts"
 import { encode, type Reply, type Wire } from "./wire.ts"
@@ -20,7 +20,7 @@ export const sendReply = (response: ServerResponse, { status, body }: Reply): vo
 export const sendPage = (response: ServerResponse, status: number, page: string): void =>
   send(response, status, { "content-type": "text/html; charset=utf-8" }, page)
 
-/** Every value of a type that it should not have; the fields stay. */
+/** Gives every value a wrong type, and keeps the fields. */
 const mistyped = (value: unknown): unknown => {
   if (Array.isArray(value)) return "a list"
   if (value === null) return []
@@ -36,7 +36,7 @@ const mistyped = (value: unknown): unknown => {
   }
 }
 
-/** The same under another reference, wherever the answer names one. */
+/** The same under another reference, everywhere in the answer. */
 const renamed = (value: unknown, other: string): unknown =>
   typeof value !== "object" || value === null || Array.isArray(value)
     ? value
@@ -47,7 +47,7 @@ const renamed = (value: unknown, other: string): unknown =>
         ]),
       )
 
-/** Sends nothing that is in the books. */
+/** Answers without reading the books. */
 const sendBroken = (response: ServerResponse, answer: BrokenAnswer, wire: Wire): void => {
   if (answer === "hang") return
   if (answer === "cut") response.socket?.destroy()
@@ -60,7 +60,7 @@ const sendBroken = (response: ServerResponse, answer: BrokenAnswer, wire: Wire):
   }
 }
 
-/** `other`: somebody else's reference. */
+/** `other`: another transaction's reference. */
 const sendDistorted = (response: ServerResponse, answer: DistortedAnswer, reply: Reply, other: string): void => {
   const text = encode(reply.body)
   const half = text.slice(0, Math.ceil(text.length / 2))
@@ -83,7 +83,7 @@ const sendDistorted = (response: ServerResponse, answer: DistortedAnswer, reply:
 const isDistorted = (answer: BrokenAnswer | DistortedAnswer): answer is DistortedAnswer =>
   answer === "truncated_json" || answer === "cut_body" || answer === "wrong_types" || answer === "wrong_reference"
 
-/** `reply`: what is true; undefined where the call did not reach the books. */
+/** `reply`: the true answer. undefined if the call did not reach the books. */
 export const sendAnswer = (
   response: ServerResponse,
   wire: Wire,

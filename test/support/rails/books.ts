@@ -1,7 +1,7 @@
 /**
- * A stand-in's own books of one merchant: the truth that ours are compared with. Amounts are in kobo whatever the wire says,
- * and money moves nowhere else than in `apply` and `applyToRefund`. Nothing here knows the time: what is still to come comes
- * when it is asked about for the n-th time, or by `settle`.
+ * A stand-in's own books of one merchant: the truth that ours are compared with. Amounts are in kobo, whatever the
+ * wire's unit. Only `apply` and `applyToRefund` move money. There is no time here: a pending result comes at the n-th
+ * question, or by `settle`.
  */
 import type {
   Card,
@@ -39,7 +39,7 @@ const INVENTED = {
 
 const SUCCESS: Success = { kind: "success" }
 
-/** Numbers are the stand-in's, shared by its merchants: nobody's number is anybody else's. */
+/** Numbers belong to the stand-in and are unique among its merchants. */
 export class Numbers {
   #transaction: bigint
   #refund: bigint
@@ -69,17 +69,17 @@ export class Books {
   readonly refunds = new Map<string, Refund>()
   readonly #numbers: Numbers
   readonly #spelling: (reference: string) => string
-  readonly #heard: (happening: Happening) => void
-  constructor(numbers: Numbers, spelling: (reference: string) => string, heard: (happening: Happening) => void) {
+  readonly #onHappening: (happening: Happening) => void
+  constructor(numbers: Numbers, spelling: (reference: string) => string, onHappening: (happening: Happening) => void) {
     this.#numbers = numbers
     this.#spelling = spelling
-    this.#heard = heard
+    this.#onHappening = onHappening
   }
 
   /** By the reference as it is on the wire or as ours. */
   find = (reference: string): Transaction | undefined => this.transactions.get(this.#spelling(reference))
 
-  /** The same, for tests that know it is there. */
+  /** The same, for tests that know it exists. */
   get = (reference: string): Transaction => {
     const found = this.find(reference)
     if (found === undefined) throw new Error(`The stand-in has no transaction ${reference}.`)
@@ -89,7 +89,7 @@ export class Books {
   /** Lists invented transactions, page after page, without an end. */
   listsWithoutEnd = false
 
-  /** A page of the transactions that were made from `from` to `to`, newest first, and how many pages there are. */
+  /** A page of the transactions that were made from `from` to `to`, newest first, and the number of pages. */
   list = (from: number, to: number, page: number, size: number) => {
     if (this.listsWithoutEnd) {
       const transactions = Array.from({ length: size }, (_, n) =>
@@ -102,7 +102,7 @@ export class Books {
     return { transactions, total: all.length, pages: Math.ceil(all.length / size) }
   }
 
-  /** Some other reference, if there is one. */
+  /** Another transaction's reference, if there is one. */
   otherThan = (reference: string): string | undefined => {
     for (const other of this.transactions.keys()) if (other !== reference) return other
     return undefined
@@ -151,7 +151,7 @@ export class Books {
     cancelUrl: opening.cancelUrl ?? null,
   })
 
-  /** Writes a transaction down; no money moves by it. */
+  /** Adds a transaction, without moving money. */
   open = (opening: Opening): Transaction => {
     const transaction = this.#made(opening)
     this.transactions.set(transaction.reference, transaction)
@@ -160,7 +160,7 @@ export class Books {
     return transaction
   }
 
-  /** What an outcome means for the books. */
+  /** Applies an outcome to the books. */
   apply = (transaction: Transaction, outcome: Outcome = SUCCESS): void => {
     transaction.later = null
     switch (outcome.kind) {
@@ -172,7 +172,7 @@ export class Books {
         transaction.currency = outcome.currency ?? transaction.currency
         transaction.status = "succeeded"
         transaction.words = "Approved"
-        this.#heard({ kind: "transaction", transaction })
+        this.#onHappening({ kind: "transaction", transaction })
         return
       }
       case "decline":
@@ -180,7 +180,7 @@ export class Books {
         transaction.words = outcome.words
         transaction.retryBy = outcome.retryBy ?? null
         transaction.spoken = outcome.spoken ?? "data"
-        this.#heard({ kind: "transaction", transaction })
+        this.#onHappening({ kind: "transaction", transaction })
         return
       case "later":
         transaction.status = outcome.saying
@@ -206,13 +206,13 @@ export class Books {
     this.apply(transaction, outcome)
   }
 
-  /** One ask that reached the books: counts, and brings about what was to come by now. */
+  /** Counts one question that reached the books, and applies a result that is due by it. */
   ask = (transaction: Transaction): void => {
     transaction.asks++
     if (transaction.later !== null && transaction.asks >= transaction.later.asks) this.settle(transaction.reference)
   }
 
-  /** What was still to come comes now; false where nothing was. */
+  /** Applies the pending result now. False if there was none. */
   settle = (reference: string): boolean => {
     const transaction = this.get(reference)
     const { later } = transaction
@@ -245,7 +245,7 @@ export class Books {
     refund.later = outcome.kind === "later" ? outcome : null
     if (outcome.kind === "success") refund.status = "returned"
     if (outcome.kind === "decline") refund.status = "failed"
-    this.#heard({ kind: "refund", transaction: this.get(refund.reference), refund })
+    this.#onHappening({ kind: "refund", transaction: this.get(refund.reference), refund })
   }
 
   askRefund = (refund: Refund): void => {
@@ -259,18 +259,18 @@ export class Books {
     return true
   }
 
-  /** All that was still to come comes now, with what follows from it. Returns how many transactions and refunds it was. */
+  /** Applies all pending results now, with their consequences. Returns the number of transactions and refunds. */
   settleAll = (): number => {
     const transactions = [...this.transactions.keys()].filter(this.settle)
     const refunds = [...this.refunds.values()].filter(this.settleRefund)
     return transactions.length + refunds.length
   }
 
-  /** Kobo taken so far, with what was sent back later. */
+  /** Kobo taken so far, including money that was later returned. */
   totalTaken = (currency = "NGN"): number =>
     sum([...this.transactions.values()].filter((one) => one.currency === currency).flatMap(({ taken }) => taken))
 
-  /** Kobo that have been sent back. */
+  /** Kobo that have been returned. */
   totalReturned = (): number =>
     sum([...this.refunds.values()].filter(({ status }) => status === "returned").map(({ amountKobo }) => amountKobo))
 }

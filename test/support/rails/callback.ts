@@ -1,14 +1,14 @@
-/** Callbacks as a rail would post them, and ones that only look so. */
+/** Makes callbacks as a rail would post them, and forged ones. */
 import { Books, Numbers } from "./books.ts"
 import type { Transaction } from "./transaction.ts"
 import { type Callback, encode, type Merchant, type Signature, type Wire } from "./wire.ts"
 
 export interface CallbackOptions {
-  /** In place of what the rail would say; nothing of it has to be true. */
+  /** Replaces the rail's true values. They may be false. */
   readonly event?: string
   readonly data?: Readonly<Record<string, unknown>>
   readonly signature?: Signature
-  /** Whose it is; default the merchant of the reference, or the first. */
+  /** The merchant. Default: the merchant of the reference, or the first. */
   readonly merchant?: Merchant
 }
 
@@ -19,7 +19,7 @@ export const signed = (wire: Wire, merchant: Merchant, body: unknown, signature:
   return { headers: wire.sign(merchant, text, signature), body: text }
 }
 
-/** A transaction that nobody has heard of: it is in no books. */
+/** An unknown transaction: it is in no books. */
 export const invented = ({ numbering, spelling }: Wire, reference: string): Transaction => {
   const books = new Books(new Numbers(numbering), spelling, () => {})
   const transaction = books.open({
@@ -35,7 +35,7 @@ export const invented = ({ numbering, spelling }: Wire, reference: string): Tran
   return transaction
 }
 
-/** What the rail says of a transaction, or would if it had succeeded. */
+/** The rail's view of a transaction, or its view if it had succeeded. */
 export const announcing = (
   wire: Wire,
   merchant: Merchant,
@@ -43,13 +43,18 @@ export const announcing = (
   now: number,
   { event, data, signature = "hmac" }: CallbackOptions,
 ): Callback => {
-  const told =
+  const announcement =
     wire.announce({ kind: "transaction", transaction }, now) ??
     wire.announce({ kind: "transaction", transaction: { ...transaction, status: "succeeded" } }, now)!
-  return signed(wire, merchant, { ...told, event: event ?? told.event, data: { ...told.data, ...data } }, signature)
+  return signed(
+    wire,
+    merchant,
+    { ...announcement, event: event ?? announcement.event, data: { ...announcement.data, ...data } },
+    signature,
+  )
 }
 
-/** The same callback, not to be believed. */
+/** The same callback, forged. */
 export const forged = (wire: Wire, callback: Callback, how: Forgery, merchant: Merchant): Callback => {
   switch (how) {
     case "unsigned":
@@ -57,7 +62,7 @@ export const forged = (wire: Wire, callback: Callback, how: Forgery, merchant: M
     case "wrong_signature":
       return { ...callback, headers: Object.fromEntries(Object.keys(callback.headers).map((name) => [name, "0000"])) }
     case "other_account": {
-      const other = { ...merchant, secretKey: "sk_live_somebody_else", webhookSecret: "a secret of somebody else" }
+      const other = { ...merchant, secretKey: "sk_live_of_another", webhookSecret: "another merchant's secret" }
       const signature = "verif-hash" in callback.headers ? "hash" : "hmac"
       return { ...callback, headers: wire.sign(other, callback.body, signature) }
     }

@@ -1,13 +1,13 @@
-/** Sends callbacks: at once, or when the test says so. */
+/** Sends callbacks: immediately, or when the test asks for it. */
 import type { Callback } from "./wire.ts"
 
 export interface Sending {
   /**
-   * `before`: the call's own answer waits until the merchant has the callback. `after`: sent once the answer is written.
-   * `held`: kept for `flush`.
+   * `before`: the call's own answer waits until the merchant has the callback. `after`: sent after the answer is
+   * written. `kept`: kept for `flush`.
    */
-  readonly when: "before" | "after" | "held"
-  /** How often each is sent; 2: doubled. */
+  readonly when: "before" | "after" | "kept"
+  /** The number of copies of each. 2: doubled. */
   readonly times?: number
 }
 
@@ -16,7 +16,7 @@ export interface Due {
   readonly callback: Callback
 }
 
-/** What the merchant answered: a status, or null if it could not be reached. */
+/** The merchant's answer: a status, or null if it could not be reached. */
 export const post = async (url: string, { headers, body }: Callback): Promise<number | null> => {
   try {
     const response = await fetch(url, {
@@ -34,19 +34,19 @@ export const post = async (url: string, { headers, body }: Callback): Promise<nu
 export class Callbacks {
   /** May be changed at any time. */
   sending: Sending = { when: "after" }
-  /** Not sent yet, or not taken with a 2xx: rails try those again. */
-  held: Array<Due> = []
-  /** How many were taken with a 2xx. */
+  /** Not sent yet, or not answered with a 2xx: rails retry those. */
+  kept: Array<Due> = []
+  /** The number answered with a 2xx. */
   taken = 0
   readonly #underWay = new Set<Promise<unknown>>()
 
   #send = async (due: Due): Promise<void> => {
     const status = await post(due.url, due.callback)
     if (status !== null && status >= 200 && status < 300) this.taken++
-    else this.held.push(due)
+    else this.kept.push(due)
   }
 
-  /** Sends each as often as it is to be, all at once. */
+  /** Sends all copies of each, in parallel. */
   send = (dues: ReadonlyArray<Due>): Promise<unknown> => {
     const times = this.sending.times ?? 1
     const copies = dues.flatMap((due) => Array.from({ length: times }, () => due))
@@ -55,14 +55,14 @@ export class Callbacks {
     return sent.finally(() => this.#underWay.delete(sent))
   }
 
-  /** Waits until none is on its way. */
+  /** Waits until none is in progress. */
   idle = async (): Promise<void> => {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay)
   }
 
   /**
-   * Sends what is held, in the order that `arrange` makes of it (it may leave out, repeat, shuffle); `atOnce`: in a burst,
-   * otherwise one after another. What is not taken is held again.
+   * Sends the kept ones, in the order that `arrange` returns (it may drop, repeat, shuffle). `atOnce`: in parallel,
+   * otherwise one after another. Those not answered with a 2xx are kept again.
    */
   flush = async ({
     atOnce = false,
@@ -71,7 +71,7 @@ export class Callbacks {
     readonly atOnce?: boolean
     readonly arrange?: (dues: ReadonlyArray<Due>) => ReadonlyArray<Due>
   } = {}): Promise<void> => {
-    const dues = arrange(this.held.splice(0))
+    const dues = arrange(this.kept.splice(0))
     if (atOnce) await this.send(dues)
     else for (const due of dues) await this.send([due])
   }

@@ -1,8 +1,8 @@
-/** What came in, and how much of it at once. */
+/** Logs incoming calls and their concurrency. */
 import type { Call, Fault } from "./fault.ts"
 
 export interface LoggedCall extends Call {
-  /** What went wrong with it; undefined: nothing. */
+  /** The call's error. undefined: none. */
   readonly fault: Fault | undefined
 }
 
@@ -14,9 +14,9 @@ interface Gauge {
 export class Calls {
   /** The latest, oldest first. */
   readonly log: Array<LoggedCall> = []
-  /** All that ever came in with a right key. */
+  /** All calls with a valid key. */
   total = 0
-  /** Those that came in with a wrong one. */
+  /** Calls with an invalid key. */
   unauthorized = 0
   readonly #limit: number
   readonly #all: Gauge = { now: 0, most: 0 }
@@ -28,12 +28,12 @@ export class Calls {
 
   #gauge = (key?: string): Gauge => {
     if (key === undefined) return this.#all
-    const known = this.#byKey.get(key) ?? { now: 0, most: 0 }
-    this.#byKey.set(key, known)
-    return known
+    const existing = this.#byKey.get(key) ?? { now: 0, most: 0 }
+    this.#byKey.set(key, existing)
+    return existing
   }
 
-  /** Counts a call as under way; what it returns ends that. */
+  /** Counts a call as in progress. The returned function ends that. */
   begin = (key: string): (() => void) => {
     const gauges = [this.#all, this.#gauge(key)]
     for (const gauge of gauges) {
@@ -54,7 +54,7 @@ export class Calls {
   note = (call: LoggedCall): void => {
     this.total++
     this.log.push(call)
-    // Forgets a half at a time: forgetting one by one would move them all each time.
+    // Drops one half at a time: dropping one by one would move the rest each time.
     if (this.log.length > 2 * this.#limit) this.log.splice(0, this.#limit)
   }
 
@@ -62,9 +62,9 @@ export class Calls {
   of = (kind: Call["kind"], reference?: string): ReadonlyArray<LoggedCall> =>
     this.log.filter((call) => call.kind === kind && (reference === undefined || call.reference === reference))
 
-  /** How many are under way now, of all merchants or of one key. */
+  /** The number in progress now, of all merchants or of one key. */
   underWay = (key?: string): number => this.#gauge(key).now
 
-  /** How many have ever been under way at once. */
+  /** The maximum number that was in progress at the same time. */
   most = (key?: string): number => this.#gauge(key).most
 }

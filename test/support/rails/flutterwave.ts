@@ -1,6 +1,6 @@
 /**
- * A stand-in for Flutterwave v3: naira on the wire, whatever is in the books; references as they are given; a page that
- * nobody has paid on yet is no transaction, and asking about it finds none.
+ * A stand-in for Flutterwave v3: naira on the wire, kobo in the books; references unchanged; an unpaid page is not a
+ * transaction, so a question about it finds none.
  */
 import { createHmac } from "node:crypto"
 import type { CallKind } from "./fault.ts"
@@ -25,7 +25,7 @@ const bad = (status: number, message: string, data: unknown = null): Reply => ({
 
 const NOT_FOUND = bad(400, "No transaction was found for this id")
 
-/** Kobo of an amount in naira, a number or text with at most two decimals; null: it is no such amount. */
+/** Kobo of an amount in naira, a number or text with at most two decimals. null: not a valid amount. */
 const koboOf = (naira: unknown): number | null => {
   const parts = /^(\d{1,12})(?:\.(\d{1,2}))?$/.exec(String(naira))
   if (parts === null) return null
@@ -117,11 +117,11 @@ const openPage = ({ body, books, origin, now }: Request): Reply => {
   const objection = objectionTo(body, email)
   if (objection !== undefined) return objection
   const reference = textOf(body.tx_ref)
-  const known = books.transactions.get(reference)
-  if (known !== undefined && !(known.status === "open" && known.channel === "page"))
+  const existing = books.transactions.get(reference)
+  if (existing !== undefined && !(existing.status === "open" && existing.channel === "page"))
     return bad(400, "Duplicate transaction reference")
   const transaction =
-    known ??
+    existing ??
     books.open({
       reference,
       amountKobo: koboOf(body.amount)!,
@@ -145,7 +145,7 @@ const verify = ({ books, now }: Request, reference: string): Reply => {
 const LIST_PAGE = 10
 const DAY_MS = 86_400_000
 
-/** Whole days; a page on which nothing was done is no transaction. */
+/** Whole days. An unused page is not a transaction. */
 const list = ({ query, books }: Request): Reply => {
   const page = Number(query.get("page") ?? 1)
   const [from, to] = [query.get("from"), query.get("to")].map((text) => Date.parse(`${text}T00:00:00Z`))
@@ -231,7 +231,7 @@ const understand = (request: Request): Understood | undefined => {
     : undefined
 }
 
-/** Successes, failures and what became of refunds are announced; a refund names its transaction by number only. */
+/** Successes, failures and results of refunds are announced. A refund names its transaction by number only. */
 const announce = (happening: Happening, now: number): Announcement | undefined => {
   const { transaction } = happening
   if (happening.kind === "transaction")

@@ -1,4 +1,4 @@
-/** Accounts in live on stand-ins for rails: what a merchant, an accountant and the rail itself see of the same charges. */
+/** Creates live accounts on stand-ins for rails, and reads charges as a merchant, an accountant and the rail do. */
 import { Effect } from "effect"
 import { afterAll, beforeAll } from "vitest"
 import { chargeTimers } from "../../../src/billing/payments/simulatorCharges.ts"
@@ -24,7 +24,7 @@ import type { Merchant } from "./wire.ts"
 
 export const BOTH = ["paystack", "flutterwave"] as const
 
-/** Credentials of a merchant that no other has. */
+/** Credentials for one merchant only. */
 let merchants = 0
 export const newMerchant = (rail: StandIn): Merchant => {
   const n = ++merchants
@@ -36,7 +36,7 @@ export interface Buyer {
   readonly method: string
 }
 
-/** A charge as its row has it. */
+/** A charge as its row stores it. */
 export interface SeenCharge {
   readonly id: string
   readonly state: string
@@ -44,7 +44,7 @@ export interface SeenCharge {
   readonly asks: number
   readonly not_found: number
   readonly failure_code: string | null
-  /** How long after the call ended the rail is asked next; null: it is not. */
+  /** The delay after the call until the next verification. null if there is none. */
   readonly ask_after_ms: number | null
   readonly sent_at: number
 }
@@ -54,34 +54,34 @@ export interface LiveAccount {
   readonly api: Api
   readonly rail: StandIn
   readonly merchant: Merchant
-  /** Faults of its merchant's next calls, one each; of calls about that amount only, where one is given. */
+  /** Plans faults for its merchant's next calls, one each. With an amount, only for calls about that amount. */
   readonly plan: (kind: CallKind, planned: Fault | ReadonlyArray<Fault>, amount?: number) => void
   readonly buyer: (email?: string) => Promise<Buyer>
-  /** POST /charges; the charge as it is answered. */
+  /** POST /charges. Returns the charge in the answer. */
   // biome-ignore lint/suspicious/noExplicitAny: answers are read field by field, as any client does
   readonly charge: (amount: number, buyer?: Buyer) => Promise<any>
-  /** A weekly subscription with its first period paid; returns its ID. */
+  /** A weekly subscription with its first period paid. Returns its ID. */
   readonly subscribe: (amount: number, buyer?: Buyer) => Promise<string>
   /** The newest charge of a subscription, by the API. */
   // biome-ignore lint/suspicious/noExplicitAny: see above
   readonly latest: (subscription: string) => Promise<any>
   readonly see: (charge: string) => Promise<SeenCharge>
-  /** Makes time pass and fires what is due by then. */
+  /** Makes time pass and fires the timers due by then. */
   readonly pass: (ms: number) => Promise<void>
-  /** Makes time pass until the rail is asked about a charge by the charge's timer; returns it as it is after that. */
+  /** Makes time pass until a charge's timer verifies it. Returns it as it is after that. */
   readonly ask: (charge: string) => Promise<SeenCharge>
   /** Waits until a charge is settled. */
   // biome-ignore lint/suspicious/noExplicitAny: see above
   readonly settled: (charge: string) => Promise<any>
   /** Types and objects' statuses of the events about an object or a subscription, oldest first. */
   readonly events: (about: string) => Promise<ReadonlyArray<string>>
-  /** The books, by ledger account; what has come out even is left out. */
+  /** The non-zero balances of the books, by ledger account. */
   readonly books: () => Promise<Readonly<Record<string, number>>>
   /** `finance.reconciliation_exceptions`: kind, charge, and the rail's amount. */
   readonly exceptions: () => Promise<ReadonlyArray<readonly [kind: string, charge: string, kobo: number | null]>>
 }
 
-/** An account's customers all have this address; what their cards were saved with is another. */
+/** All customers of an account have this address. Their cards were saved with another. */
 export const emailOf = (account: string): string => `${account}@example.com`
 
 const WEEK_MS = 7 * 86_400_000
@@ -93,7 +93,7 @@ interface Around {
   readonly fire: () => Promise<unknown>
 }
 
-/** A further account on a rail, with a merchant of its own there. */
+/** A further account on a rail, with its own merchant there. */
 export const openLiveAccount = async (
   { database, origin, fire }: Around,
   name: OutsideRail,
@@ -130,7 +130,7 @@ export const openLiveAccount = async (
   const pass: LiveAccount["pass"] = async (ms) => {
     await database.run(() => rewind(id, ms))
     await fire()
-    // What the server found due at the same moment is its to fire.
+    // The server fires timers that it found due at the same moment.
     await eventually(async () => {
       const due = await database.run(
         (sql) =>
@@ -202,7 +202,7 @@ export const openLiveAccount = async (
   }
 }
 
-/** Nothing that a merchant's own rail has, or has sent, is other than our books say of it. */
+/** Expects that the books of a merchant's own rail match ours. */
 export const expectSameMoney = async (accounts: ReadonlyArray<LiveAccount>): Promise<void> => {
   for (const { id, books, merchant } of accounts) {
     const { clearing = 0 } = await books()
@@ -212,8 +212,8 @@ export const expectSameMoney = async (accounts: ReadonlyArray<LiveAccount>): Pro
 }
 
 /**
- * Call at the top of a test file: stand-ins for both rails, a server and a database of its own. Afterwards books, journals
- * and the rails' own books of all accounts are held against each other.
+ * Call at the top of a test file: stand-ins for both rails, its own server and database. Afterwards the books, journals
+ * and the rails' own books of all accounts are compared.
  */
 export const useRails = (env: () => Readonly<Record<string, string>> = () => ({})) => {
   const standIns: { [R in OutsideRail]?: StandIn } = {}
@@ -225,7 +225,7 @@ export const useRails = (env: () => Readonly<Record<string, string>> = () => ({}
   const instance = useOwnInstance(() => ({
     PAYSTACK_URL: standIns.paystack!.url,
     FLUTTERWAVE_URL: standIns.flutterwave!.url,
-    // Whatever hour it is as the tests run.
+    // At any hour of the test run.
     QUIET_HOURS: "off",
     ...env(),
   }))
@@ -247,7 +247,7 @@ export const useRails = (env: () => Readonly<Record<string, string>> = () => ({}
       if (compared) accounts.push(account)
       return account
     },
-    /** Where a rail calls an account back. */
+    /** The address for a rail's callbacks of an account. */
     callbackUrl: (name: OutsideRail, account: LiveAccount): string => callbackUrlOf(server(), name, account),
   }
 }

@@ -18,7 +18,7 @@ export const putOnRail = (database: TestDatabase, account: string, rail: Outside
   return database.run(() => giveCredentials(account, rail, fields).pipe(Effect.provide(Vault.layer(KEYS))))
 }
 
-/** Attaches a card that the merchant's rail saved with this e-mail to a customer; returns the payment method's ID. */
+/** Attaches a card that the merchant's rail saved with this e-mail to a customer. Returns the payment method's ID. */
 export const saveCard = async (
   database: TestDatabase,
   account: string,
@@ -39,7 +39,7 @@ export const saveCard = async (
     exp_year: 2031,
     signature: issued.signature,
   }
-  // What of a charge the saving looks at.
+  // The fields of a charge that the saving reads.
   const charge = { account_id: account, livemode: true, customer_id: customer, rail } as ChargeRow
   const { id } = await database.run(() => saveMethod(charge, saved, Date.now()).pipe(Effect.provide(Vault.layer(KEYS))))
   return id

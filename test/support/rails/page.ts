@@ -1,4 +1,4 @@
-/** The rail's own page, as a browser sees it. */
+/** Renders the rail's own page for a browser. */
 import type { Transaction } from "./transaction.ts"
 
 const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
@@ -7,7 +7,7 @@ const whole = (title: string, body: string): string =>
   `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">` +
   `<title>${title}</title><link rel="icon" href="data:,"><main><h1>${title}</h1>${body}</main></html>`
 
-/** What is asked for, and a button for each thing that a buyer may do. */
+/** The requested payment, and a button for each action of a buyer. */
 export const payPage = ({ askedKobo, currency, email, reference }: Transaction): string =>
   whole(
     "The rail's page",
@@ -16,7 +16,7 @@ export const payPage = ({ askedKobo, currency, email, reference }: Transaction):
       `<button name="act" value="decline">Decline</button> <button name="act" value="leave">Leave</button></form>`,
   )
 
-/** Nothing more can be done here. */
+/** The page allows no more actions. */
 export const overPage = (returnUrl: string | null): string =>
   whole("This payment is over", returnUrl === null ? "" : `<p><a href="${escaped(returnUrl)}">Back to the shop</a></p>`)
 

@@ -1,6 +1,6 @@
 /**
- * A stand-in for Paystack: kobo on the wire, references of letters, digits, `-`, `.` and `=`, and transaction numbers beyond
- * 2^53, neighbours of which are the same number to whoever reads them as doubles.
+ * A stand-in for Paystack: kobo on the wire, references of letters, digits, `-`, `.` and `=`, and transaction numbers
+ * beyond 2^53, whose neighbours are equal when read as doubles.
  */
 import { createHmac } from "node:crypto"
 import type { CallKind } from "./fault.ts"
@@ -20,7 +20,7 @@ import { StandIn, type StandInOptions } from "./standIn.ts"
 import type { Happening, Outcome, Transaction } from "./transaction.ts"
 import { type Announcement, type Reply, type Request, textOf, type Understood, type Wire, withQuery } from "./wire.ts"
 
-/** What charging and the page's opening refuse alike; undefined: nothing. */
+/** The refusals common to charging and opening a page. undefined: no refusal. */
 const objectionTo = ({ body, books }: Request): Reply | undefined => {
   const reference = textOf(body.reference)
   if (!/^[A-Za-z0-9.=-]+$/.test(reference))
@@ -133,7 +133,7 @@ const refunded = ({ body, books }: Request): Transaction | undefined => {
   return books.transactions.get(wanted) ?? books.byNumber.get(wanted)
 }
 
-/** It says `pending` first and knows more when asked, if nothing else is planned. */
+/** It returns `pending` first and the result at the next question, by default. */
 const AS_EVER: Outcome = { kind: "later", saying: "pending", asks: 1, becomes: { kind: "success" } }
 
 const refund = (request: Request, outcome: Outcome = AS_EVER): Reply => {
@@ -216,7 +216,7 @@ const wire = (unknownStatus: number): Wire => ({
     transaction: 2n ** 53n + 1n,
     refund: 2n ** 53n + 1_000_000_001n,
     token: (ordinal) => `AUTH_${ordinal.toString(36).padStart(10, "0")}`,
-    // Nothing is saved by less than ₦50.
+    // An amount under ₦50 saves nothing.
     minimumToSaveKobo: 5_000,
   },
   spelling: (reference) => reference.replaceAll("_", "-"),
@@ -236,7 +236,7 @@ const wire = (unknownStatus: number): Wire => ({
 })
 
 export interface PaystackOptions extends StandInOptions {
-  /** How an unknown reference is answered when verified; default 404. */
+  /** The HTTP status of verifying an unknown reference. Default 404. */
   readonly unknownStatus?: 400 | 404
 }
 

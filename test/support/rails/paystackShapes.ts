@@ -1,4 +1,4 @@
-/** What Paystack answers, field by field. */
+/** The fields of Paystack's answers. */
 import type { Refund, Token, Transaction } from "./transaction.ts"
 import { instant, type Reply } from "./wire.ts"
 
@@ -34,7 +34,7 @@ export const NOT_THEIRS = bad(
   "Pass the email that the authorization was saved with.",
 )
 
-/** `abandoned` is a page on which nobody has paid yet; `reversed` a success that was sent back whole. */
+/** `abandoned` is a page that is not paid yet. `reversed` is a success that was returned in full. */
 const statusOf = (transaction: Transaction): string => {
   switch (transaction.status) {
     case "open":
@@ -58,7 +58,7 @@ const authorizationOf = ({ token, active, reusable, card, signature }: Token) =>
   exp_month: card.expMonth,
   exp_year: card.expYear,
   channel: "card",
-  // With the space that it has there.
+  // With the space that Paystack's text has there.
   card_type: `${card.type} `,
   bank: card.bank,
   country_code: "NG",
@@ -84,7 +84,7 @@ const TRANSFER = {
   account_name: null,
 }
 
-/** What charging says of a transaction; verifying says `requested_amount` besides. */
+/** The transaction in a charge's answer. Verifying adds `requested_amount`. */
 export const transactionOf = (transaction: Transaction, now: number) => ({
   id: transaction.number,
   domain: "live",

@@ -1,4 +1,4 @@
-/** A database that is put back from a backup, while its rail goes on with what it has. */
+/** Restores a database from a backup, while its rail keeps its current state. */
 import { Effect, ManagedRuntime, Redacted } from "effect"
 import { afterAll, beforeAll, expect } from "vitest"
 import { KEYS } from "../../../scripts/server.ts"
@@ -20,14 +20,14 @@ const START = { paystack: startPaystack, flutterwave: startFlutterwave }
 
 type Services = ManagedRuntime.ManagedRuntime<never, unknown>
 
-/** Call at the top of a test file or a `describe`: a rail, a server, and a database that can be put back. */
+/** Call at the top of a test file or a `describe`: a rail, a server, and a database that can be restored. */
 export const useRestorable = (name: OutsideRail) => {
   let rail: StandIn
   let current = createDatabase()
   let backup: OwnDatabase | undefined
   let server: Server | undefined
   let services: Services | undefined
-  /** How much time has passed since the backup, by account. */
+  /** The time that has passed since the backup, by account. */
   const passed = new Map<string, number>()
   const database: TestDatabase = {
     url: () => current.url(),
@@ -77,13 +77,13 @@ export const useRestorable = (name: OutsideRail) => {
         },
       }
     },
-    /** Nothing serves while the database is copied. */
+    /** No server runs while the database is copied. */
     backUp: async () => {
       await stop()
       backup = await current.copy()
       await start()
     },
-    /** The backup takes the database's place. Nothing serves, and as much time has passed as has for the rail. */
+    /** The backup replaces the database. No server runs, and the same time passes as for the rail. */
     putBack: async () => {
       await stop()
       await current.drop()
@@ -92,7 +92,7 @@ export const useRestorable = (name: OutsideRail) => {
       for (const [account, ms] of passed) await current.run(() => rewind(account, ms))
       passed.clear()
     },
-    /** `cli rail recover`; `errors` where it failed. */
+    /** `cli rail recover`. `errors` if it failed. */
     recover: async (since: number, ...more: ReadonlyArray<string>) => {
       const args = ["rail", "recover", "--since", new Date(since).toISOString(), ...more, "--json"]
       const env = { DATABASE_URL: Redacted.value(database.url()), ...settings() }

@@ -1,6 +1,6 @@
 /**
- * The server of a stand-in for a payment rail, whichever its protocol. It is driven by calls alone: it sets a timer only for
- * an answer that is to be slow.
+ * The server of a stand-in for a payment rail, for any protocol. Only calls drive it: it sets a timer only for a slow
+ * answer.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -24,21 +24,21 @@ import {
 } from "./wire.ts"
 
 export interface StandInOptions {
-  /** Of the first merchant; more by `merchant`. */
+  /** For the first merchant. `merchant` adds more. */
   readonly secretKey?: string
   readonly webhookSecret?: string
   /** Milliseconds since the epoch, for dates in answers and in the log. */
   readonly now?: () => number
-  /** How long each answer takes; default none. */
+  /** The delay of each answer. Default none. */
   readonly delayMs?: number
-  /** How many calls the log keeps at least; default 50,000. */
+  /** The minimum number of calls in the log. Default 50,000. */
   readonly logLimit?: number
-  /** How Flutterwave signs what it sends of itself; default `hmac`. */
+  /** Flutterwave's signature scheme for its callbacks. Default `hmac`. */
   readonly signature?: Signature
 }
 
 export interface PageOptions extends Payment {
-  /** Why it is declined. */
+  /** The reason for the decline. */
   readonly words?: string
 }
 
@@ -55,7 +55,7 @@ export class StandIn {
   readonly callbacks = new Callbacks()
   /** By secret key. */
   readonly merchants = new Map<string, Merchant>()
-  /** How long each answer takes (ms); may be changed at any time. */
+  /** The delay of each answer (ms). May be changed at any time. */
   delayMs: number
   readonly #wire: Wire
   readonly #first: Merchant
@@ -68,7 +68,7 @@ export class StandIn {
     this.#serve(request, response).catch(() => response.destroy())
   })
   #port = 0
-  /** Callbacks of the call that is being performed; undefined: none is. */
+  /** Callbacks of the current call. undefined: there is none. */
   #collected: Array<Due> | undefined
 
   private constructor(wire: Wire, options: StandInOptions & { readonly secretKey: string }) {
@@ -79,7 +79,7 @@ export class StandIn {
     this.#plan = new Plan(wire.spelling)
     this.calls = new Calls(options.logLimit ?? 50_000)
     this.delayMs = options.delayMs ?? 0
-    // A hanging call hangs until its caller gives up, and no idle connection closes just as its caller uses it again.
+    // A hanging call hangs until its caller gives up, and no idle connection closes just before its reuse.
     this.#server.requestTimeout = 0
     this.#server.headersTimeout = 0
     this.#server.keepAliveTimeout = 0
@@ -105,24 +105,24 @@ export class StandIn {
   get books(): Books {
     return this.#first.books
   }
-  /** Where callbacks of the first merchant go from now on. */
+  /** Sets the address for callbacks of the first merchant. */
   sendCallbacksTo = (url: string | null): void => {
     this.#first.callbackUrl = url
   }
 
-  /** Another merchant, with books of its own. */
+  /** Another merchant, with its own books. */
   merchant = (
     secretKey: string,
     { webhookSecret = `webhook secret of ${secretKey}`, callbackUrl = "" } = {},
   ): Merchant => {
-    const heard = (happening: Happening): void => this.#announce(merchant, happening)
-    const books = new Books(this.#numbers, this.#wire.spelling, heard)
+    const onHappening = (happening: Happening): void => this.#announce(merchant, happening)
+    const books = new Books(this.#numbers, this.#wire.spelling, onHappening)
     const merchant: Merchant = { secretKey, webhookSecret, callbackUrl: callbackUrl || null, books }
     this.merchants.set(secretKey, merchant)
     return merchant
   }
 
-  /** Gives a merchant other secrets; the old ones are refused from now on. */
+  /** Gives a merchant other secrets. The old ones are refused from now on. */
   rotate = (merchant: Merchant, secretKey: string, webhookSecret = merchant.webhookSecret): void => {
     this.merchants.delete(merchant.secretKey)
     merchant.secretKey = secretKey
@@ -130,16 +130,16 @@ export class StandIn {
     this.merchants.set(secretKey, merchant)
   }
 
-  /** Faults of calls to come, one each, in their order. */
+  /** Plans faults of future calls, one each, in order. */
   plan = (kind: CallKind, match: Match, ...faults: ReadonlyArray<Fault>): void => this.#plan.add(kind, match, ...faults)
-  /** Decides about calls for which none is planned. */
+  /** Decides about calls without a planned fault. */
   decide = (decide: ((call: Call) => Fault | undefined) | undefined): void => {
     this.#plan.decide = decide
   }
-  /** Forgets all faults. */
+  /** Clears all faults. */
   heal = (): void => this.#plan.clear()
 
-  /** Nobody listens at its port any more: connections are refused, and those that were open break. */
+  /** Closes its port: connections are refused, and open ones break. */
   offline = (): Promise<void> =>
     new Promise((resolve) => {
       this.#server.close(() => resolve())
@@ -162,7 +162,7 @@ export class StandIn {
   #ownerOf = (reference: string): Merchant | undefined =>
     [...this.merchants.values()].find(({ books }) => books.find(reference) !== undefined)
 
-  /** The buyer acts on the rail's page. Returns where that sends the buyer; null: it knows nowhere. */
+  /** The buyer acts on the rail's page. Returns the buyer's next address, or null if there is none. */
   payOnPage = async (reference: string, act: Act, options: PageOptions = {}): Promise<string | null> => {
     const merchant = this.#ownerOf(reference)
     if (merchant === undefined) throw new Error(`The stand-in has no transaction ${reference}.`)
@@ -172,20 +172,20 @@ export class StandIn {
     return this.#wire.returnTo(transaction, act)
   }
 
-  /** How many calls are under way now, of all merchants or of one key. */
+  /** The number of calls in progress now, of all merchants or of one key. */
   underWay = (key?: string): number => this.calls.underWay(key)
 
-  /** What was still to come of a transaction comes now. */
+  /** Applies the pending result of a transaction now. */
   settle = (reference: string): boolean => this.#ownerOf(reference)?.books.settle(reference) ?? false
 
-  /** A callback about a reference, known or not, that is signed as the rail would. */
+  /** A callback about a reference, known or not, with the rail's signature. */
   callbackFor = (reference: string, options: CallbackOptions = {}): Callback => {
     const merchant = options.merchant ?? this.#ownerOf(reference) ?? this.#first
     const transaction = merchant.books.find(reference) ?? invented(this.#wire, reference)
     return announcing(this.#wire, merchant, transaction, this.#now(), { signature: this.#signature, ...options })
   }
 
-  /** The same callback, not to be believed; `other_account`: signed with the secrets of another merchant. */
+  /** The same callback, forged. `other_account`: signed with the secrets of another merchant. */
   forged = (callback: Callback, how: Forgery): Callback => forged(this.#wire, callback, how, this.#first)
 
   #announce = (merchant: Merchant, happening: Happening): void => {
@@ -197,7 +197,7 @@ export class StandIn {
     else void this.#sendDue([due])
   }
 
-  /** The callbacks of what is done meanwhile. */
+  /** The callbacks of the work meanwhile. */
   #collect = (act: () => void): ReadonlyArray<Due> => {
     this.#collected = []
     try {
@@ -209,11 +209,11 @@ export class StandIn {
   }
 
   #sendDue = async (dues: ReadonlyArray<Due>): Promise<void> => {
-    if (this.callbacks.sending.when === "held") this.callbacks.held.push(...dues)
+    if (this.callbacks.sending.when === "kept") this.callbacks.kept.push(...dues)
     else if (dues.length > 0) await this.callbacks.send(dues)
   }
 
-  /** The fault of a call, which is logged by that. */
+  /** The fault of a call. Logs the call. */
   #faultOf = (kind: CallKind, reference: string, key: string, amountKobo: number | null): Fault | undefined => {
     const call: Call = {
       kind,

@@ -1,45 +1,45 @@
-/** What a stand-in writes down of transactions, and what can become of them. Amounts are in kobo. */
+/** A stand-in's transactions, and their possible results. Amounts are in kobo. */
 
-/** It takes the money: as asked for, or as the fields say. */
+/** It takes the money: the requested amount, or as the fields say. */
 export interface Success {
   readonly kind: "success"
-  /** Takes this much instead, and says so. */
+  /** Takes this amount instead, and returns it in the answer. */
   readonly amountKobo?: number
-  /** Takes that many units of another currency, and says so. */
+  /** Takes this many units of another currency, and returns that in the answer. */
   readonly currency?: string
-  /** Takes it so often under the one reference, and says so nowhere but in the amount, which is that of all together. */
+  /** Takes it this many times under one reference. Only the answer's amount, their sum, shows it. */
   readonly times?: number
-  /** The buyer bears these fees too; Paystack then says the charge's own amount as `requested_amount`. */
+  /** The buyer also pays these fees. Paystack then returns the charge's own amount as `requested_amount`. */
   readonly feesKobo?: number
 }
 
-/** It takes nothing, and says why. */
+/** It takes nothing, and gives a reason. */
 export interface Decline {
   readonly kind: "decline"
   readonly words: string
-  /** When it may be tried again (Paystack's `retry_by`). */
+  /** The time for a retry (Paystack's `retry_by`). */
   readonly retryBy?: string
-  /** `error`: HTTP 400 with those words as message; the transaction is in the books as failed all the same. */
+  /** `error`: HTTP 400 with those words as message. The transaction is still in the books as failed. */
   readonly spoken?: "data" | "error"
 }
 
-/** It says one thing, and something else later: money moves, if at all, only then. */
+/** It returns one result first, and another later. Money moves only with the later one, if at all. */
 export interface Later {
   readonly kind: "later"
   readonly saying: "pending" | "failed"
-  /** In the rail's own words: a kind of pending (`ongoing`, `queued`), or why it failed. */
+  /** The rail's own word: a kind of pending (`ongoing`, `queued`), or the reason of the failure. */
   readonly words?: string
-  /** The ask that hears it first, from 1; Infinity: none, only `settle` brings it about. */
+  /** The question that returns it first, from 1. Infinity: none, only `settle` applies it. */
   readonly asks: number
   readonly becomes: Success | Decline
 }
 
-/** The cardholder has to approve it on a page; until then no money moves. */
+/** The cardholder must approve it on a page. Until then no money moves. */
 export interface StepUp {
   readonly kind: "step_up"
 }
 
-/** What becomes of a charge, of what the buyer does on the page, or of a refund. */
+/** The result of a charge, of the buyer's action on the page, or of a refund. */
 export type Outcome = Success | Decline | Later | StepUp
 
 export interface Card {
@@ -54,10 +54,10 @@ export interface Card {
 
 export interface Token {
   readonly token: string
-  /** It is taken with this e-mail only. */
+  /** It is accepted with this e-mail only. */
   readonly email: string
   readonly reusable: boolean
-  /** False once deactivated or expired. */
+  /** False after deactivation or expiry. */
   active: boolean
   readonly card: Card
   /** The same for every token of one card. */
@@ -82,25 +82,25 @@ export interface Transaction {
   readonly code: string
   readonly email: string
   readonly channel: "token" | "page"
-  /** When it was made (ms since the epoch). */
+  /** The time of creation (ms since the epoch). */
   readonly at: number
   /** As the merchant sent it with the call. */
   metadata: unknown
-  /** What the merchant asked for. */
+  /** The amount that the merchant requested. */
   readonly askedKobo: number
-  /** What the rail says it is of. */
+  /** The amount that the rail reports. */
   amountKobo: number
   feesKobo: number
   currency: string
-  /** `open`: on a page of the rail's, where nobody has paid yet. */
+  /** `open`: on a page of the rail, not paid yet. */
   status: "open" | "pending" | "succeeded" | "failed"
   /** The rail's own words. */
   words: string
   retryBy: string | null
   spoken: "data" | "error"
-  /** Whether it stands on a page because a charge of a token was stopped there. */
+  /** True if it is on a page because a charge of a token was stopped there. */
   steppedUp: boolean
-  /** Kobo, one entry each time that money was taken; normally one. */
+  /** Kobo, one entry each time that money was taken. Normally one. */
   readonly taken: Array<number>
   /** The token that was charged, or that the page issued. */
   token: Token | null
@@ -112,7 +112,7 @@ export interface Transaction {
   readonly cancelUrl: string | null
 }
 
-/** What a rail would announce. */
+/** The events that a rail announces. */
 export type Happening =
   | { readonly kind: "transaction"; readonly transaction: Transaction }
   | { readonly kind: "refund"; readonly transaction: Transaction; readonly refund: Refund }
@@ -132,16 +132,16 @@ export interface Opening {
 
 export interface Payment {
   readonly by?: "card" | "bank_transfer"
-  /** Whether what is saved may be charged again; default true. */
+  /** True if a saved method may be charged again. Default true. */
   readonly reusable?: boolean
   readonly card?: Partial<Card>
 }
 
-/** Where a rail's numbering begins, and what its tokens are called. */
+/** The start of a rail's numbering, and the prefix of its tokens. */
 export interface Numbering {
   readonly transaction: bigint
   readonly refund: bigint
   readonly token: (ordinal: number) => string
-  /** What is saved by a smaller payment is not reusable. */
+  /** A method saved by a smaller payment is not reusable. */
   readonly minimumToSaveKobo: number
 }

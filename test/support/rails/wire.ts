@@ -1,4 +1,4 @@
-/** What two providers' protocols have in common for whoever serves them: calls, replies, callbacks. */
+/** The common parts of two providers' protocols for a server: calls, replies, callbacks. */
 import type { Books } from "./books.ts"
 import type { CallKind } from "./fault.ts"
 import type { Happening, Numbering, Outcome, Transaction } from "./transaction.ts"
@@ -8,7 +8,7 @@ export interface Merchant {
   secretKey: string
   webhookSecret: string
   readonly books: Books
-  /** Where callbacks are sent of themselves; null: nowhere. */
+  /** The address for callbacks. null: none are sent. */
   callbackUrl: string | null
 }
 
@@ -18,7 +18,7 @@ export interface Request {
   readonly query: URLSearchParams
   readonly body: Readonly<Record<string, unknown>>
   readonly books: Books
-  /** Where the stand-in is. */
+  /** The stand-in's address. */
   readonly origin: string
   /** Milliseconds since the epoch. */
   readonly now: number
@@ -29,51 +29,51 @@ export interface Reply {
   readonly body: unknown
 }
 
-/** A call that is understood, not done yet. */
+/** A parsed call, not executed yet. */
 export interface Understood {
   readonly kind: CallKind
   readonly reference: string
   readonly amountKobo: number | null
-  /** Does it in the books, as the outcome says, and returns what is true then. */
+  /** Executes it in the books, by the outcome, and returns the true answer. */
   readonly perform: (outcome?: Outcome) => Reply
 }
 
-/** What a rail posts to the merchant, before it is signed. */
+/** The body that a rail posts to the merchant, before it is signed. */
 export interface Announcement {
   readonly event: string
   readonly data: Readonly<Record<string, unknown>>
   readonly [more: string]: unknown
 }
 
-/** A callback as it goes out. */
+/** A callback as it is sent. */
 export interface Callback {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-/** What the buyer did on the rail's page. */
+/** The buyer's action on the rail's page. */
 export type Act = "pay" | "decline" | "leave"
 
-/** How callbacks are signed: Flutterwave knows both, Paystack the first. */
+/** The schemes for signing callbacks. Flutterwave has both, Paystack the first. */
 export type Signature = "hmac" | "hash"
 
 export interface Wire {
   readonly numbering: Numbering
-  /** A reference as it is on the wire, from that or from ours. */
+  /** A reference as it is on the wire, from that form or ours. */
   readonly spelling: (reference: string) => string
   readonly understand: (request: Request) => Understood | undefined
   readonly unauthorized: Reply
   readonly notFound: Reply
   readonly tooMany: Reply
   readonly unavailable: (status: number) => Reply
-  /** Where the page sends the buyer. */
+  /** The address to which the page sends the buyer. */
   readonly returnTo: (transaction: Transaction, act: Act) => string | null
-  /** What is announced; undefined: the rail keeps it to itself. */
+  /** The announcement. undefined: the rail announces nothing. */
   readonly announce: (happening: Happening, now: number) => Announcement | undefined
   readonly sign: (merchant: Merchant, body: string, signature: Signature) => Readonly<Record<string, string>>
 }
 
-/** Writes a BigInt as the JSON number it is. The standard library's types do not know `rawJSON` yet. */
+/** Writes a BigInt as the JSON number it is. The standard library's types lack `rawJSON`. */
 const { rawJSON } = JSON as unknown as { readonly rawJSON: (text: string) => unknown }
 
 export const encode = (body: unknown): string =>
@@ -81,7 +81,7 @@ export const encode = (body: unknown): string =>
 
 type Reviver = (key: string, value: unknown, context: { readonly source: string }) => unknown
 
-/** Reads whole numbers beyond 2^53 as BigInt; an object without fields for anything that is no JSON object. */
+/** Reads whole numbers beyond 2^53 as BigInt. Returns an object without fields for anything but a JSON object. */
 export const decode = (text: string): Readonly<Record<string, unknown>> => {
   const exact: Reviver = (_, value, { source }) =>
     typeof value === "number" && /^\d+$/.test(source) && !Number.isSafeInteger(value) ? BigInt(source) : value
@@ -95,7 +95,7 @@ export const decode = (text: string): Readonly<Record<string, unknown>> => {
 
 export const textOf = (value: unknown): string => (typeof value === "string" ? value : "")
 
-/** An address with more in its query; null stays null. */
+/** An address with more in its query. null stays null. */
 export const withQuery = (url: string | null, more: Readonly<Record<string, string>>): string | null => {
   if (url === null || !URL.canParse(url)) return url
   const whole = new URL(url)

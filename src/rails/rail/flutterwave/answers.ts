@@ -1,4 +1,4 @@
-/** Flutterwave's answers. Amounts are in naira. */
+/** Reads Flutterwave's answers. Their amounts are in naira. */
 import { Schema } from "effect"
 import {
   Currency,
@@ -54,12 +54,12 @@ const RefundAnswer = Schema.Struct({
   data: Schema.Struct({ id: RailId, status: Schema.String }),
 })
 
-/** What keeps a charge from going on without the customer. */
+/** The confirmation by the customer that a charge waits for. */
 const Meta = Schema.Struct({
   authorization: Schema.Struct({ mode: Schema.Literals(["redirect", "otp", "pin", "avs_noauth"]) }),
 })
 
-/** A charge that has begun. */
+/** A started charge. */
 const PendingAnswer = Schema.Struct({
   status: Schema.Literal("success"),
   data: Schema.Struct({ status: Schema.Literal("pending"), tx_ref: Schema.optionalKey(Reference), meta: Part }),
@@ -98,12 +98,12 @@ const savedOf = (card: unknown, customer: unknown): SavedMethod | null => {
     bank_name: PRODUCT.test(String(found.issuer)) ? null : lineOf(found.issuer, 100),
     exp_month: wholeNumber(month, 1, 12),
     exp_year: year === undefined ? null : 2000 + Number(year),
-    // Another token of the same card looks like any other.
+    // Flutterwave gives no sign that two tokens are of one card.
     signature: null,
   }
 }
 
-/** Why it failed is in the transaction; where that is silent, the answer itself may say it, such as "Insufficient Funds". */
+/** Returns the reason of a failure: the transaction's, or else the answer's own message, such as "Insufficient Funds". */
 const wordsOf = ({ message, data }: typeof TransactionAnswer.Type): string | null =>
   data.processor_response ?? (codeIn(message) === undefined ? null : (message ?? null))
 
@@ -119,7 +119,7 @@ export const transactionIn = (body: unknown): RailTransaction | undefined => {
     kind: "transaction",
     status,
     reference: data.tx_ref,
-    // How much was paid has to be said.
+    // A paid transaction must have an amount.
     amountKobo: status === "succeeded" ? (amount ?? "unreadable") : amount,
     currency,
     railId: data.id ?? null,
@@ -131,33 +131,33 @@ export const transactionIn = (body: unknown): RailTransaction | undefined => {
 }
 
 /**
- * Of a charge with a token: one that waits for the customer, who is not there, has failed. Such an answer may say no more of
- * the charge than that.
+ * Reads the answer to a charge of a token. A charge that waits for the customer, who is not present, has failed. Such an answer may
+ * have no other fields.
  */
-export const chargeIn = (body: unknown, asked: TokenCharge): RailTransaction | undefined => {
-  const heard = transactionIn(body)
-  if (heard !== undefined && heard.status !== "pending") return heard
+export const chargeIn = (body: unknown, charge: TokenCharge): RailTransaction | undefined => {
+  const transaction = transactionIn(body)
+  if (transaction !== undefined && transaction.status !== "pending") return transaction
   const pending = readPending(body)
-  const waits = readMeta(pending?.data.meta) ?? readMeta(pending?.meta)
-  if (pending === undefined || waits === undefined) return heard
-  const { reference, amountKobo } = asked
-  const unsaid = { amountKobo, currency: "NGN", railId: null, message: null, retryAt: null, saved: null }
+  const confirmation = readMeta(pending?.data.meta) ?? readMeta(pending?.meta)
+  if (pending === undefined || confirmation === undefined) return transaction
+  const { reference, amountKobo } = charge
+  const defaults = { amountKobo, currency: "NGN", railId: null, message: null, retryAt: null, saved: null }
   return {
     kind: "transaction",
     reference: pending.data.tx_ref ?? reference,
-    ...(heard ?? unsaid),
+    ...(transaction ?? defaults),
     status: "failed",
     code: "authentication_required",
   }
 }
 
-/** Also of a refund. */
+/** Matches duplicate charges and duplicate refunds. */
 const DUPLICATE =
   /duplicate|refund\b.*already|already\b.*refund|fully refunded|(?:tx_?ref|reference)\b.*\b(?:already|exists|used)|already.*\b(?:tx_?ref|reference)\b/i
-/** In words: the status 404 says the same (isNotFound). */
+/** The messages of unknown objects. Status 404 means the same (isNotFound). */
 const UNKNOWN = /no (?:transaction|refund)\b.*found|(?:transaction|refund)\b.*(?:not found|not exist)/i
 
-/** What an error of theirs says; undefined where it is not Flutterwave's. */
+/** Reads an error; undefined if it is not an error of Flutterwave. */
 export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
   const refusal = readRefusal(body)
   if (refusal === undefined) return undefined
@@ -171,7 +171,7 @@ export const refusalIn = (status: number, body: unknown): Refusal | undefined =>
 
 export const pageIn = (body: unknown): RailPage | undefined => pageAt(readPage(body)?.data.link)
 
-/** Besides `completed` and `pending` there are such as `completed-mpgs` and `pending-momo`. */
+/** Reads statuses such as `completed` and `pending`, also `completed-mpgs` and `pending-momo`. */
 const refundStatus = (status: string): RailRefund["status"] | undefined => {
   if (/^completed\b/.test(status)) return "returned"
   if (/^(?:pending|new|processing)\b/.test(status)) return "pending"
@@ -184,12 +184,12 @@ export const refundIn = (body: unknown): RailRefund | undefined => {
   return status === undefined ? undefined : { kind: "refund", status, refundId: data?.id ?? null, message: null }
 }
 
-/** What is no transaction with a reference that could be ours is left out. */
+/** Reads a list. Skips items without a reference that can be ours. */
 export const listIn = (body: unknown): ListedPage | undefined => {
   const answer = readList(body)
   if (answer === undefined) return undefined
-  const transactions = answer.data.flatMap((one) => {
-    const found = readListed(one)
+  const transactions = answer.data.flatMap((item) => {
+    const found = readListed(item)
     if (found === undefined) return []
     return [{ reference: found.tx_ref, metadata: found.meta ?? null, at: instantIn(found.created_at) }]
   })

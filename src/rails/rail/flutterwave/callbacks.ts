@@ -1,4 +1,4 @@
-/** Flutterwave's callbacks: whether one is genuine, and which reference it is about (decisions P12, P13). */
+/** Reads Flutterwave's callbacks: their signature, and the reference that they are about (decisions P12, P13). */
 import { createHmac } from "node:crypto"
 import { Redacted, Schema } from "effect"
 import { parseExactly } from "../../../base/json.ts"
@@ -7,21 +7,21 @@ import { Part, readerOf, referenceIn } from "../fields.ts"
 import type { Announcement, CallbackRequest, Credentials } from "../Rail.ts"
 
 /**
- * `flutterwave-signature`: HMAC-SHA256 of the raw body with the webhook secret, in base64. Older accounts get `verif-hash`
- * instead, the secret itself.
+ * Checks `flutterwave-signature`: HMAC-SHA256 of the raw body with the webhook secret, in base64. Older accounts send
+ * `verif-hash` instead, which is the secret itself.
  */
 export const isSigned = ({ headers, body }: CallbackRequest, { webhook_secret: secret }: Credentials): boolean => {
   const { "flutterwave-signature": signature, "verif-hash": hash } = headers
   const key = secret === undefined ? "" : Redacted.value(secret)
   if (key === "" || typeof signature === "object" || typeof hash === "object") return false
-  const right = createHmac("sha256", key).update(body).digest("base64")
-  return (signature !== undefined && isSame(signature, right)) || (hash !== undefined && isSame(hash, key))
+  const expected = createHmac("sha256", key).update(body).digest("base64")
+  return (signature !== undefined && isSame(signature, expected)) || (hash !== undefined && isSame(hash, key))
 }
 
 const readEvent = readerOf(Schema.Struct({ data: Part, txRef: Part, status: Part }))
 const readData = readerOf(Schema.Struct({ tx_ref: Part, txRef: Part, status: Part }))
 
-/** `data.tx_ref`; older callbacks have `txRef`, in `data` or beside it. */
+/** Reads `data.tx_ref`. Older callbacks have `txRef`, in `data` or beside it. */
 export const announcementIn = (body: Buffer): Announcement | undefined => {
   const event = readEvent(parseExactly(body.toString("utf8")))
   const data = readData(event?.data)

@@ -1,4 +1,4 @@
-/** The adapter to Flutterwave, version 3 of its API. */
+/** The adapter to version 3 of Flutterwave's API. */
 import { Effect, Redacted } from "effect"
 import { DAY_MS, formatDayOf } from "../../../base/time.ts"
 import type { RailClient } from "../http.ts"
@@ -15,11 +15,11 @@ import { chargeIn, listIn, pageIn, refundIn, refusalIn, transactionIn } from "./
 import { announcementIn, isSigned } from "./callbacks.ts"
 import { toNaira } from "./naira.ts"
 
-/** As long as a page is waited for (decision P6). */
+/** As long as we wait for a payment on a page (decision P6). */
 const SESSION_MINUTES = 30
-/** Few: a payment that fails is settled once that is heard, and one that succeeds after it is owed back. */
+/** Few: a reported failure settles the charge, and a payment that succeeds after it must be refunded. */
 const MAX_RETRIES = 1
-/** Below what can be transferred is what is charged to save a payment method, which only cards do. */
+/** An amount below the transfer minimum is charged to save a payment method, which only cards support. */
 const SAVING = "card"
 const ALL = "card,account,ussd,banktransfer"
 
@@ -47,7 +47,7 @@ const pageBody = ({ reference, amountKobo, email, name, phone, returnUrl, descri
 
 const { declined, notSentBack, unanswered } = refusalsBy(refusalIn)
 
-const unknownNumber = {
+const noRailId = {
   kind: "refused",
   code: "processor_error",
   message: "Flutterwave's number of the transaction is not known.",
@@ -75,21 +75,21 @@ export const flutterwave = (client: RailClient): Rail => ({
     return callRail(
       client,
       { method: "GET", path, secret },
-      // An error may come with status 200.
+      // Flutterwave may send an error with status 200.
       (body) => transactionIn(body) ?? unanswered(200, body),
       unanswered,
     )
   }),
 
   list: Effect.fn("flutterwave.list")(({ since, until, page }: Listing, { secret_key: secret }) => {
-    // Its days are those of Lagos, an hour ahead: a day more on either side leaves none out.
+    // Flutterwave counts days in Lagos time, an hour ahead of UTC: one more day on each side leaves none out.
     const [from, to] = [formatDayOf(since - DAY_MS), formatDayOf(until + DAY_MS)]
     const path = `/v3/transactions?${new URLSearchParams({ from, to, page: String(page) })}`
     return callRail(client, { method: "GET", path, secret }, listIn, declined)
   }),
 
   refund: Effect.fn("flutterwave.refund")(({ railId, amountKobo }: RefundCall, { secret_key: secret }) => {
-    if (railId === null) return Effect.succeed(unknownNumber)
+    if (railId === null) return Effect.succeed(noRailId)
     const path = `/v3/transactions/${encodeURIComponent(railId)}/refund`
     const body = { amount: toNaira(amountKobo) }
     return callRail(client, { method: "POST", path, secret, body }, refundIn, notSentBack)

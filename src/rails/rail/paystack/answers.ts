@@ -1,4 +1,4 @@
-/** Paystack's answers. Amounts are in kobo. */
+/** Reads Paystack's answers. Their amounts are in kobo. */
 import { Schema } from "effect"
 import { PREFIXES } from "../../../base/ids.ts"
 import {
@@ -20,14 +20,14 @@ import type { ListedPage, RailPage, RailRefund, RailTransaction, SavedMethod } f
 import { isNotFound, type Refusal } from "../readAnswer.ts"
 import { codeIn, declineCode } from "../wording.ts"
 
-/** Paystack takes no underscore in a reference, of which each of our IDs has one. */
+/** Converts our ID, which has one underscore, to a reference: Paystack accepts no underscore. */
 export const toPaystack = (reference: string): string => reference.replace("_", "-")
 export const fromPaystack = (reference: string): string => reference.replace("-", "_")
 
-/** How references of ours begin there. */
+/** Matches our references in Paystack's spelling. */
 const OWN = new RegExp(`^(${PREFIXES.charge}|${PREFIXES.verification})-`)
 
-/** The same of a reference that may be anybody's: those of others stay as they are. */
+/** Converts one of our references from Paystack's spelling. References of other systems stay as they are. */
 export const ownFromPaystack = (reference: string): string => reference.replace(OWN, "$1_")
 
 const Kobo = Schema.Union([Schema.Int, Schema.String.check(Schema.isPattern(/^\d{1,16}$/))]).check(
@@ -69,7 +69,7 @@ const PausedAnswer = Schema.Struct({
 
 const Authorization = Schema.Struct({
   authorization_code: Schema.String,
-  // What is not marked can be used again.
+  // Without this field the authorization is reusable.
   reusable: Schema.optionalKey(Schema.Literal(true)),
   channel: Part,
   brand: Part,
@@ -81,7 +81,7 @@ const Authorization = Schema.Struct({
   signature: Part,
 })
 
-/** Some of Paystack's own samples have the status in quotes. */
+/** Some of Paystack's samples have the status in quotes. */
 const RefusalAnswer = Schema.Struct({
   status: Schema.Literals([false, "false"]),
   message: Words,
@@ -127,11 +127,11 @@ const STATUSES = {
   pending: "pending",
   processing: "pending",
   queued: "pending",
-  // Paid, and sent back since.
+  // Paid, and sent back later.
   reversed: "failed",
 } as const satisfies Record<string, RailTransaction["status"]>
 
-/** Whether a status, as a callback has it, says that this was not paid, or not any more. */
+/** Whether the status in a callback says that the payment failed or was sent back. */
 export const isDenial = (status: unknown): boolean => status === "failed" || status === "reversed"
 
 const TYPES: Readonly<Record<string, PaymentMethodType>> = {
@@ -182,7 +182,7 @@ export const transactionIn = (body: unknown): RailTransaction | undefined => {
     status,
     ...(data.status === "reversed" ? { reversed: true as const } : {}),
     reference: fromPaystack(data.reference),
-    // How much was paid has to be said.
+    // A paid transaction must have an amount.
     amountKobo: succeeded ? (amount ?? "unreadable") : amount,
     currency,
     railId: data.id ?? null,
@@ -193,8 +193,8 @@ export const transactionIn = (body: unknown): RailTransaction | undefined => {
   }
 }
 
-/** A charge that failed before Paystack made a transaction of it: the amount is the one that was asked for. */
-const unmade = (
+/** A charge that failed before Paystack made a transaction of it: the amount is the requested one. */
+const failedUnmade = (
   reference: string,
   amountKobo: number,
   failure: Pick<RailTransaction, "code" | "message" | "retryAt">,
@@ -213,39 +213,39 @@ export const pausedIn = (body: unknown, amountKobo: number): RailTransaction | u
   const paused = readPaused(body)
   if (paused === undefined || paused.data.status === "success") return undefined
   const failure = { code: "authentication_required", message: paused.message ?? null, retryAt: null } as const
-  return unmade(fromPaystack(paused.data.reference), amountKobo, failure)
+  return failedUnmade(fromPaystack(paused.data.reference), amountKobo, failure)
 }
 
-/** A card that has failed too often: it may be charged once a day. */
+/** Reads the refusal of a card that failed too often: it may be charged once a day. */
 export const throttledIn = (body: unknown, reference: string, amountKobo: number): RailTransaction | undefined => {
   const refusal = readRefusal(body)
   if (refusal === undefined) return undefined
   const retryBy = readThrottled(refusal.data)?.retry_by
   if (retryBy === undefined && codeIn(refusal.message) !== "card_throttled") return undefined
   const message = refusal.message ?? null
-  return unmade(reference, amountKobo, { code: "card_throttled", message, retryAt: instantIn(retryBy) })
+  return failedUnmade(reference, amountKobo, { code: "card_throttled", message, retryAt: instantIn(retryBy) })
 }
 
-/** No more than that. */
+/** The message gives no other reason. */
 const DECLINED = /\bdeclined\b/i
 const DUPLICATE = /duplicate[ _](?:transaction[ _])?reference/i
 const SENT_BACK_BEFORE = /transaction[_ ]reversed|fully reversed|refund\b.*already|already\b.*refund/i
-/** In words: the status 404 says the same (isNotFound). */
+/** The messages of unknown objects. Status 404 means the same (isNotFound). */
 const UNKNOWN =
   /(?:transaction|reference|refund)\b.*not[ _]found|does not exist|(?:invalid|unknown|no such) (?:transaction|reference)/i
 
-/** What an answer of status 4xx says; undefined where it is not Paystack's. */
+/** Reads an answer of status 4xx; undefined if it is not an error of Paystack. */
 export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
   const refusal = readRefusal(body)
   if (refusal === undefined) return undefined
   const message = refusal.message ?? null
   if (status === 401 || status === 403) return { kind: "refused", code: "rail_misconfigured", message }
-  const said = `${refusal.code ?? ""} ${message ?? ""}`
+  const text = `${refusal.code ?? ""} ${message ?? ""}`
   const isServerSide = /^(?:processor|api)_error$/.test(refusal.type ?? "")
   const isDecline = !isServerSide || DECLINED.test(message ?? "")
   const code = codeIn(message) ?? (isDecline ? "unknown_decline" : "processor_error")
-  if (DUPLICATE.test(said) || SENT_BACK_BEFORE.test(said)) return { kind: "duplicate", code, message }
-  const isUnknown = isNotFound(status, said) || (status === 400 && UNKNOWN.test(said))
+  if (DUPLICATE.test(text) || SENT_BACK_BEFORE.test(text)) return { kind: "duplicate", code, message }
+  const isUnknown = isNotFound(status, text) || (status === 400 && UNKNOWN.test(text))
   return { kind: isUnknown ? "unknown" : "refused", code, message }
 }
 
@@ -254,7 +254,7 @@ export const pageIn = (body: unknown): RailPage | undefined => pageAt(readPage(b
 const REFUND_STATUSES = {
   pending: "pending",
   processing: "pending",
-  // For the merchant to give the customer's account: Paystack has the money until then.
+  // The merchant has to give the customer's bank account: Paystack keeps the money until then.
   "needs-attention": "pending",
   processed: "returned",
   failed: "failed",
@@ -271,12 +271,12 @@ export const refundIn = (body: unknown): RailRefund | undefined => {
   }
 }
 
-/** What is no transaction with a reference that could be ours is left out. */
+/** Reads a list. Skips items without a reference that can be ours. */
 export const listIn = (body: unknown): ListedPage | undefined => {
   const answer = readList(body)
   if (answer === undefined) return undefined
-  const transactions = answer.data.flatMap((one) => {
-    const found = readListed(one)
+  const transactions = answer.data.flatMap((item) => {
+    const found = readListed(item)
     if (found === undefined) return []
     const { reference, metadata = null, paid_at, created_at } = found
     return [{ reference: ownFromPaystack(reference), metadata, at: instantIn(paid_at) ?? instantIn(created_at) }]

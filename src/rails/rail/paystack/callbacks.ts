@@ -1,4 +1,4 @@
-/** Paystack's callbacks: whether one is genuine, and which reference it is about (decisions P12, P13). */
+/** Reads Paystack's callbacks: their signature, and the reference that they are about (decisions P12, P13). */
 import { createHmac } from "node:crypto"
 import { Redacted, Schema } from "effect"
 import { parseExactly } from "../../../base/json.ts"
@@ -7,7 +7,7 @@ import { Part, readerOf, referenceIn } from "../fields.ts"
 import type { Announcement, CallbackRequest, Credentials } from "../Rail.ts"
 import { fromPaystack, isDenial } from "./answers.ts"
 
-/** `x-paystack-signature`: HMAC-SHA512 of the raw body with the secret key, in hexadecimal digits. */
+/** Checks `x-paystack-signature`: HMAC-SHA512 of the raw body with the secret key, in hexadecimal digits. */
 export const isSigned = ({ headers, body }: CallbackRequest, { secret_key: key }: Credentials): boolean => {
   const given = headers["x-paystack-signature"]
   if (typeof given !== "string" || key === undefined || Redacted.value(key) === "") return false
@@ -22,7 +22,7 @@ const readEvent = readerOf(
 )
 const readTransaction = readerOf(Schema.Struct({ reference: Schema.String }))
 
-/** A refund that is through takes back a payment; what else becomes of one says nothing of that. */
+/** Reads the reference of a callback. Of refunds only a processed one denies the payment. */
 export const announcementIn = (body: Buffer): Announcement | undefined => {
   const found = readEvent(parseExactly(body.toString("utf8")))
   if (found === undefined) return undefined

@@ -1,4 +1,4 @@
-/** The adapter to Paystack. */
+/** The adapter to Paystack's API. */
 import { Effect, Redacted } from "effect"
 import { formatInstant } from "../../../base/time.ts"
 import type { RailClient } from "../http.ts"
@@ -7,10 +7,10 @@ import { callRail, refusalsBy } from "../readAnswer.ts"
 import { listIn, pageIn, pausedIn, refundIn, refusalIn, throttledIn, toPaystack, transactionIn } from "./answers.ts"
 import { announcementIn, isSigned } from "./callbacks.ts"
 
-/** Transactions of some 3 KiB each: a page is far below what is read of an answer. */
+/** A transaction has some 3 KiB, so a page is far below the size limit of an answer. */
 const LIST_PAGE = 50
 
-/** Below what can be transferred is what is charged to save a payment method, which USSD does not do either. */
+/** An amount below the transfer minimum is charged to save a payment method, which USSD does not support either. */
 const SAVING = ["card", "bank"]
 const ALL = [...SAVING, "ussd", "bank_transfer"]
 
@@ -30,7 +30,7 @@ const pageBody = ({ reference, amountKobo, email, returnUrl, metadata }: PagePay
   reference: toPaystack(reference),
   callback_url: returnUrl,
   channels: amountKobo < MIN_TRANSFER_KOBO ? SAVING : ALL,
-  // Where the buyer goes who cancels.
+  // A buyer who cancels is sent there.
   metadata: { ...metadata, cancel_action: returnUrl },
 })
 

@@ -1,26 +1,29 @@
-/** What the simulator remembers of its attempts; it survives restarts, though a crash of Postgres may take the last moments of it, with all that came after. Kept in Postgres by src/sandbox/attempts.ts. */
+/**
+ * Attempts is the simulator's store of its attempts; src/sandbox/attempts.ts implements it in Postgres. It survives restarts. A crash
+ * of Postgres may lose the last attempts and all later commits.
+ */
 import { Context, type Effect } from "effect"
 import type { FailureCode, RailCharge } from "../PaymentRail.ts"
 
 export interface Attempt {
   readonly outcome: "succeeded" | "failed" | "not_found"
   readonly code: FailureCode | null
-  /** When the simulated bank decides, in the customer's clock; null: at once. */
+  /** When the simulated bank decides, in the customer's clock (ms since the epoch); null: immediately. */
   readonly knownAt: number | null
 }
 
 export class Attempts extends Context.Service<
   Attempts,
   {
-    /** How many charges each customer has made with the method before, in the order of `charges`; of methods that are counted. */
+    /** Counts each customer's earlier charges with the method, in the order of `charges`. Only for counted methods. */
     readonly uses: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<number>>
-    /** Runs `work` while nobody else's attempts with these methods of these customers are counted or noted. */
+    /** Runs `work` while no other process counts or notes attempts of these customers with these methods. */
     readonly alone: <A>(charges: ReadonlyArray<RailCharge>, work: Effect.Effect<A>) => Effect.Effect<A>
-    /** Notes attempts by reference; one that was noted before counts up and keeps its first outcome. */
+    /** Stores attempts by reference. A repeated attempt increases its count and keeps its first outcome. */
     readonly note: (
       attempts: ReadonlyArray<{ readonly charge: RailCharge; readonly attempt: Attempt }>,
     ) => Effect.Effect<void>
-    /** The attempts of these references, undefined where there was none. */
+    /** Returns the attempts of these references; undefined for an unknown one. */
     readonly find: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<Attempt | undefined>>
   }
->()("billing/rail/simulator/Attempts") {}
+>()("billing/rails/rail/simulator/Attempts") {}

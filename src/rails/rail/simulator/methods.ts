@@ -1,4 +1,4 @@
-/** The sandbox payment methods: what each `pm_test_` ID looks like and how it behaves. No randomness, no wall clock. */
+/** The sandbox payment methods: the card details and the behaviour of each `pm_test_` ID. No randomness, no wall clock. */
 import { HOUR_MS, MINUTE_MS } from "../../../base/time.ts"
 import { FAILURE_CODES, type FailureCode, type PaymentMethodSummary } from "../PaymentRail.ts"
 
@@ -8,11 +8,11 @@ export type Outcome =
   | { readonly status: "not_found" }
 
 export interface Behaviour {
-  /** Whether the rail answers the attempt with the outcome, says "pending", or says nothing at all. */
+  /** How the rail answers the attempt: with the outcome, with "pending", or not at all. */
   readonly answers: "at_once" | { readonly afterMs: number } | "only_when_asked"
-  /** `uses` counts the customer's earlier charges with this method; `code` is what the buyer typed, null where nobody was there. */
+  /** `uses` counts the customer's earlier charges with this method; `code` is the code that the buyer typed; null: no buyer is present. */
   readonly outcome: (attemptNumber: number, uses: number, code: string | null) => Outcome
-  /** It goes by a one-time code. */
+  /** The method asks for a one-time code. */
   readonly asksCode?: true
 }
 
@@ -28,7 +28,7 @@ const untilAttempt = (n: number): Behaviour => ({
   outcome: (attempt) => (attempt >= n ? SUCCEEDED : failed("insufficient_funds")),
 })
 
-/** How the IDs of the methods begin that go by how often they were used: what the index `simulator_attempt_used` has of attempts. */
+/** ID prefix of the methods whose outcome depends on earlier uses. The index `simulator_attempt_used` has only their attempts. */
 export const COUNTED = "pm_test_success_then_"
 
 export const countsUses = (id: string): boolean => id.startsWith(COUNTED)
@@ -38,10 +38,10 @@ const onceThen = (code: FailureCode): Behaviour => ({
   outcome: (_, uses) => (uses === 0 ? SUCCEEDED : failed(code)),
 })
 
-/** The one-time code that is right. */
+/** The correct one-time code. */
 const TEST_CODE = "123456"
 
-/** What a method that asks for a one-time code has against one; null: nothing. */
+/** Returns why a one-time code is not accepted; null: it is. */
 const codeObjection = (code: string | null): FailureCode | null =>
   code === null ? "authentication_required" : code === TEST_CODE ? null : "authentication_failed"
 
@@ -61,7 +61,7 @@ const USSD = { type: "ussd", brand: null, last4: null, exp_month: null, exp_year
 interface TestMethod {
   readonly looks: Omit<PaymentMethodSummary, "id">
   readonly behaviour: Behaviour
-  /** In words. */
+  /** The behaviour in words. */
   readonly does: string
 }
 
@@ -71,7 +71,7 @@ const card = (last4: string, does: string, behaviour: Behaviour, brand = "visa")
   does,
 })
 
-/** The last four digits of the card that is declined with a code: the response code of ISO 8583, where there is one. */
+/** The last four digits of the card that is declined with a code: its ISO 8583 response code, if it has one. */
 const DECLINED_LAST4: Readonly<Record<FailureCode, `0${string}`>> = {
   insufficient_funds: "0051",
   limit_exceeded: "0061",
@@ -99,12 +99,12 @@ const DECLINED_LAST4: Readonly<Record<FailureCode, `0${string}`>> = {
   rail_misconfigured: "0003",
 }
 
-/** The last four digits of the card that pays once, and is declined with a code then: 1 in place of the first 0. */
+/** The last four digits of the card that pays once and is then declined with a code: the first 0 becomes 1. */
 const paysOnceLast4 = (code: FailureCode): string => `1${DECLINED_LAST4[code].slice(1)}`
 
 const ASKED = "The rail does not answer; asked about the charge, it says"
 
-/** Every test method by ID, in the order in which they are listed to a caller. No two look the same to a buyer. */
+/** Every test method by ID, in the order of the API's list. No two look the same to a buyer. */
 export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, TestMethod>([
   ["pm_test_success", card("4242", "Every charge succeeds.", always(SUCCEEDED))],
   ["pm_test_visa", card("1111", "Every charge succeeds.", always(SUCCEEDED))],
@@ -142,7 +142,7 @@ export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, Tes
     "pm_test_requires_otp",
     card(
       "6666",
-      `Declined: authentication_required, unless the customer is there: on a page the code ${TEST_CODE} succeeds.`,
+      `Declined: authentication_required, unless the customer is present: on a page the code ${TEST_CODE} succeeds.`,
       withCode,
       "verve",
     ),
@@ -199,15 +199,15 @@ export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, Tes
   ),
 ])
 
-/** The summary of a test method, or undefined where there is none of that ID. */
+/** Returns the summary of a test method; undefined if the ID is unknown. */
 export const testMethod = (id: string): PaymentMethodSummary | undefined => {
   const found = TEST_METHODS.get(id)
   return found === undefined ? undefined : { id, ...found.looks }
 }
 
 /**
- * Cards that stand for test methods on pages: the number as it is printed, and what becomes of a payment (docs/sandbox.md). They are
- * recognised where a page is submitted, and never kept.
+ * Card numbers of test methods on pages: the printed number, and the outcome of a payment (docs/sandbox.md). A submitted page is matched
+ * with them; numbers are never stored.
  */
 export const TEST_CARDS = [
   { number: "4242 4242 4242 4242", does: "pays", method: "pm_test_success" },
@@ -222,9 +222,9 @@ const METHODS_OF_CARDS: ReadonlyMap<string, string> = new Map(
   TEST_CARDS.map(({ number, method }) => [number.replaceAll(" ", ""), method]),
 )
 
-/** The test method that a card's digits stand for. */
+/** Returns the test method of a card number; undefined: not a test card. */
 export const methodOfCard = (digits: string): string | undefined => METHODS_OF_CARDS.get(digits)
 
-/** What keeps a buyer who is there from using a test method; null: nothing. */
+/** Returns why a buyer who is present cannot use a test method; null: the buyer can. */
 export const objectionOf = (id: string, code: string | null): FailureCode | null =>
   TEST_METHODS.get(id)?.behaviour.asksCode === true ? codeObjection(code) : null

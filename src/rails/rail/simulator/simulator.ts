@@ -1,4 +1,4 @@
-/** The simulator rail: every charge of the sandbox, decided by its payment method alone. */
+/** The simulator is the rail of the sandbox. The payment method alone decides the outcome of a charge. */
 import { Effect, Layer } from "effect"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../PaymentRail.ts"
 import { type Attempt, Attempts } from "./Attempts.ts"
@@ -20,7 +20,7 @@ const attemptOf = (charge: RailCharge, uses: number): Attempt => {
   }
 }
 
-const known = (attempt: Attempt, at: number): RailAnswer => {
+const answerOf = (attempt: Attempt, at: number): RailAnswer => {
   if (attempt.knownAt !== null && attempt.knownAt > at) return { type: "rail.unsettled", knownAt: attempt.knownAt }
   if (attempt.outcome === "succeeded") return { type: "rail.succeeded" }
   if (attempt.outcome === "not_found") return { type: "rail.not_found" }
@@ -38,12 +38,12 @@ export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.e
         const work = Effect.gen(function* () {
           const uses = new Map<string, number>()
           const before = counted.length === 0 ? [] : yield* attempts.uses(counted)
-          // Charges of one customer in one batch come one after the other.
-          const made = new Map<string, number>()
+          // Charges of one customer in one batch count one after the other.
+          const counts = new Map<string, number>()
           for (const [index, charge] of counted.entries()) {
             const key = `${charge.customerId} ${charge.paymentMethod.id}`
-            const earlier = made.get(key) ?? 0
-            made.set(key, earlier + 1)
+            const earlier = counts.get(key) ?? 0
+            counts.set(key, earlier + 1)
             uses.set(charge.reference, before[index]! + earlier)
           }
           const attempted = charges.map((charge) => ({
@@ -55,7 +55,7 @@ export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.e
             ({ charge, attempt }): RailAnswer =>
               behaviourOf(charge).answers === "only_when_asked"
                 ? { type: "rail.unsettled", knownAt: null }
-                : known(attempt, charge.at),
+                : answerOf(attempt, charge.at),
           )
         })
         return counted.length === 0 ? work : attempts.alone(counted, work)
@@ -64,7 +64,7 @@ export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.e
         Effect.map(attempts.find(charges), (found) =>
           found.map(
             (attempt, index): RailAnswer =>
-              attempt === undefined ? { type: "rail.not_found" } : known(attempt, charges[index]!.at),
+              attempt === undefined ? { type: "rail.not_found" } : answerOf(attempt, charges[index]!.at),
           ),
         ),
     })
