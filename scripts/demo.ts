@@ -11,7 +11,7 @@ import { checkLedger } from "../src/ledger/ledger.ts"
 import { replayJournal } from "../src/runtime/replay.ts"
 import { installedInstance, ownInstance } from "./ownInstance.ts"
 import { payOut } from "./payOut.ts"
-import { type Call, caller, namesOf, playStory, type Told } from "./story.ts"
+import { type Call, caller, namesOf, playStory, type StoryObjects } from "./story.ts"
 
 const POLL_BUYER_MS = 500
 
@@ -139,7 +139,7 @@ const readEvents = async (origin: string, key: string): Promise<ReadonlyArray<St
 }
 
 /** Plays the story and prints its events. */
-const story = async (origin: string, key: string): Promise<Told> => {
+const story = async (origin: string, key: string): Promise<StoryObjects> => {
   const before = performance.now()
   const played = await playStory(caller(origin, key), say)
   const savers = new Map(Object.entries(played.savings).map(([name, id]) => [id, name]))
@@ -174,7 +174,7 @@ const trialBalance = Effect.fnUntraced(function* (account: string) {
 })
 
 /** Prints how to run the queries of docs/ledger.md. */
-const printQueryHelp = (account: string, key: string, played: Told): void => {
+const printQueryHelp = (account: string, key: string, played: StoryObjects): void => {
   say(`\nThe merchant stays in this installation, with its books: ${account}. Its sandbox key: ${key}`)
   say("\nTo try the queries of docs/ledger.md:\n")
   say("  npm run sql")

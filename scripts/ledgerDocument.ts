@@ -4,7 +4,7 @@ import pg from "pg"
 import { poolLayer } from "../src/db/database.ts"
 import { type EntryEvent, type FactsOf, linesOf, POSTINGS } from "../src/ledger/postings.ts"
 import { payOut } from "./payOut.ts"
-import { caller, namesOf, playStory, type Told } from "./story.ts"
+import { caller, namesOf, playStory, type StoryObjects } from "./story.ts"
 
 export interface Installation {
   readonly origin: string
@@ -98,7 +98,7 @@ const formatResult = (
 }
 
 /** Names for IDs, which differ in each run. */
-const naming = async (client: pg.Client, account: string, played: Told) => {
+const naming = async (client: pg.Client, account: string, played: StoryObjects) => {
   const names = new Map([[account, "acct_fit_lagos"], ...namesOf(played)])
   const charges = await client.query<{ id: string; customer_id: string; day: string }>(
     "SELECT id, customer_id, to_char(created_at AT TIME ZONE 'UTC', 'MMDD') AS day FROM charge",

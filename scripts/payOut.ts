@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { formatDay } from "../src/ledger/schedule.ts"
 import type { SettledRow } from "../src/ledger/settlementFile.ts"
-import { Settling } from "../src/ledger/settlements.ts"
+import { SettlementImport } from "../src/ledger/settlements.ts"
 
 const UNTIL = "2026-07-01"
 const FEE = 0.015
@@ -30,5 +30,5 @@ export const payOut = Effect.fnUntraced(function* (account: string) {
       payout: `payout of ${settledOn}`,
     }
   })
-  yield* sql.withTransaction(new Settling("simulator").settle(rows))
+  yield* sql.withTransaction(new SettlementImport("simulator").settle(rows))
 })

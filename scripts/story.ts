@@ -131,7 +131,7 @@ const advance = async (call: ReturnType<typeof caller>, clock: string, frozen_ti
 }
 
 /** The objects of the story, by ID. */
-export interface Told {
+export interface StoryObjects {
   readonly clock: string
   readonly plans: Readonly<Record<Person["plan"], string>>
   readonly customers: ReadonlyMap<string, string>
@@ -141,7 +141,13 @@ export interface Told {
 }
 
 /** The names of the story's objects in docs/ledger.md, by ID. */
-export const namesOf = ({ clock, plans, customers, subscriptions, savings }: Told): ReadonlyMap<string, string> =>
+export const namesOf = ({
+  clock,
+  plans,
+  customers,
+  subscriptions,
+  savings,
+}: StoryObjects): ReadonlyMap<string, string> =>
   new Map([
     [clock, "clock_demo"],
     ...Object.entries(plans).map(([name, id]): readonly [string, string] => [id, `plan_${name}`]),
@@ -151,7 +157,7 @@ export const namesOf = ({ clock, plans, customers, subscriptions, savings }: Tol
   ])
 
 /** Plays six months of a merchant's sandbox, on a clock; `say` receives a line about each person. */
-export const playStory = async (call: Call, say: (line: string) => void): Promise<Told> => {
+export const playStory = async (call: Call, say: (line: string) => void): Promise<StoryObjects> => {
   const made = (path: string, body: object) => call<{ id: string }>("POST", path, body)
   const clock = await made("/test/clocks", { frozen_time: "2026-01-31T08:00:00Z", name: "Demo" })
   const monthly = { currency: "NGN", billing_cycle: "monthly" }

@@ -4,7 +4,7 @@ import { endpoints, publicRoutes } from "./app/api.ts"
 import { expanders } from "./app/objects.ts"
 import { observabilityLayer, serveMetrics } from "./app/observability.ts"
 import { pageUrlsLayer } from "./app/pageUrls.ts"
-import { houseRules, servicesLayer } from "./app/services.ts"
+import { serviceSettings, servicesLayer } from "./app/services.ts"
 import { Cell } from "./base/cell.ts"
 import { MINUTE_MS } from "./base/time.ts"
 import { clocksAgree } from "./base/wallClock.ts"
@@ -23,7 +23,7 @@ import { InstalmentLinks } from "./buying/instalment/InstalmentLinks.ts"
 import { instalmentTimers } from "./buying/instalment/timers.ts"
 import { Views } from "./buying/instalment/Views.ts"
 import { LiveSimulation } from "./buying/payment_page/context.ts"
-import { putForgottenAway } from "./cells/fence.ts"
+import { disableForgottenFences } from "./cells/fence.ts"
 import { nameCell } from "./cells/identity.ts"
 import { purgeKept } from "./cells/putAside.ts"
 import { type Config, ConfigProblem } from "./config/Config.ts"
@@ -82,7 +82,7 @@ const startWorkers = Effect.gen(function* () {
   yield* every("invoices", MINUTE_MS, drawLastMonth)
   yield* every("recognition", MINUTE_MS, recogniseDays)
   yield* every("replaced credentials", MINUTE_MS, purgeReplaced)
-  yield* every("what moves of accounts have left", MINUTE_MS, Effect.andThen(purgeKept, putForgottenAway))
+  yield* every("what moves of accounts have left", MINUTE_MS, Effect.andThen(purgeKept, disableForgottenFences))
   yield* deliveryWorker
   yield* nudgeWorker
   yield* ownerMailWorker
@@ -185,7 +185,9 @@ const program = (config: Config, development: boolean) =>
     }).pipe(
       Effect.scoped,
       Effect.provide(
-        servicesLayer(url, keys, houseRules(config)).pipe(Layer.provideMerge(observabilityLayer(config.observability))),
+        servicesLayer(url, keys, serviceSettings(config)).pipe(
+          Layer.provideMerge(observabilityLayer(config.observability)),
+        ),
       ),
     )
   }).pipe(Effect.scoped)

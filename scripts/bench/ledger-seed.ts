@@ -81,7 +81,7 @@ export const seedBooks = Effect.fnUntraced(function* (account: string, count: nu
 })
 
 /** Inserts subscribers in the middle of a period, and nothing else: the data that recognition reads for one day. */
-export const seedStanding = Effect.fnUntraced(function* (account: string, count: number, plans: number) {
+export const seedActiveSubscriptions = Effect.fnUntraced(function* (account: string, count: number, plans: number) {
   const sql = yield* SqlClient.SqlClient
   yield* accountWithPlans(account, plans)
   yield* subscribers(account, count, plans, 1)

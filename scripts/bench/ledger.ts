@@ -17,7 +17,7 @@ import { type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
 import { recogniseThrough } from "../../src/ledger/recognition.ts"
 import { formatDay } from "../../src/ledger/schedule.ts"
 import { median, sizes, startInstance } from "./instance.ts"
-import { filling, seedBooks, seedStanding } from "./ledger-seed.ts"
+import { filling, seedActiveSubscriptions, seedBooks } from "./ledger-seed.ts"
 
 const {
   entries,
@@ -198,7 +198,7 @@ const posting = async () => {
 
 const recognition = async () => {
   const url = await instance.database("recognition")
-  await run(url, filling(seedStanding("acct_standing", standing, plans)))
+  await run(url, filling(seedActiveSubscriptions("acct_standing", standing, plans)))
   await run(
     url,
     Effect.flatMap(SqlClient.SqlClient, (sql) => sql`VACUUM ANALYZE`.unprepared),

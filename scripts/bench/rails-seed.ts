@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { methodPlace } from "../../src/billing/payment_method/paymentMethods.ts"
 import { rowsAsTable } from "../../src/db/rows.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
-import { giveCredentials } from "../../src/rails/credential/credentials.ts"
+import { replaceCredentials } from "../../src/rails/credential/credentials.ts"
 import { isOutside, type RailName } from "../../src/rails/rail/Rail.ts"
 import { Vault } from "../../src/security/secret/Vault.ts"
 import { KEYS } from "../server.ts"
@@ -30,7 +30,7 @@ export const seedDue = (rail: RailName, due: number, secretKey: string) =>
     const { account } = yield* createAccount({ businessName: "Bench", liveAccess: "approved" })
     const { id } = account
     if (isOutside(rail))
-      yield* giveCredentials(id, rail, {
+      yield* replaceCredentials(id, rail, {
         secret_key: Redacted.make(secretKey),
         ...(rail === "flutterwave" ? { webhook_secret: Redacted.make("a secret of the bench") } : {}),
       })

@@ -4,7 +4,7 @@ import { chargeEndpoints } from "../billing/charge/http.ts"
 import { clockEndpoints } from "../billing/clock/http.ts"
 import { customerEndpoints } from "../billing/customer/http.ts"
 import { paymentMethodEndpoints } from "../billing/payment_method/http.ts"
-import { collectingEndpoints } from "../billing/payments/http.ts"
+import { paymentEndpoints } from "../billing/payments/http.ts"
 import { planEndpoints } from "../billing/plan/http.ts"
 import { subscriptionEndpoints } from "../billing/subscription/http.ts"
 import { checkoutEndpoints } from "../buying/checkout/http.ts"
@@ -43,7 +43,7 @@ const all = [
   ...customerEndpoints,
   ...paymentMethodEndpoints,
   ...subscriptionEndpoints,
-  ...collectingEndpoints,
+  ...paymentEndpoints,
   ...chargeEndpoints,
   ...checkoutEndpoints,
   ...instalmentEndpoints,

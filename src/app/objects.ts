@@ -4,7 +4,7 @@ import type { SqlClient, SqlError } from "effect/sql"
 import { type IdKind, isPlanCode, kindOf } from "../base/ids.ts"
 import type { Json } from "../base/json.ts"
 import { charges, renderCharge } from "../billing/charge/charge.ts"
-import { knownClocks, renderClock } from "../billing/clock/clock.ts"
+import { renderClock, visibleClocks } from "../billing/clock/clock.ts"
 import { customers, renderCustomers } from "../billing/customer/customer.ts"
 import { plans, renderPlan } from "../billing/plan/plan.ts"
 import { renderSubscription, subscriptions } from "../billing/subscription/subscription.ts"
@@ -66,7 +66,7 @@ const FIND: Partial<Readonly<Record<IdKind, Find>>> &
     each((row) => renderSession(row, null)),
   ),
   nudge: findIn(nudges, onClock, each(renderNudge)),
-  test_clock: findIn(knownClocks, ({ id }) => id, each(renderClock)),
+  test_clock: findIn(visibleClocks, ({ id }) => id, each(renderClock)),
   webhook_endpoint: findIn(endpoints, () => null, each(renderEndpoint)),
 }
 

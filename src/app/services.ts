@@ -2,17 +2,17 @@
 import { Effect, Layer, type Redacted } from "effect"
 import type { QuietHours } from "../../machines/reminders.ts"
 import { Cell, DEFAULT_CELL } from "../base/cell.ts"
-import { oneOffOwner } from "../billing/payments/createCharge.ts"
+import { oneOffSubject } from "../billing/payments/createCharge.ts"
 import { PaymentSubjects } from "../billing/payments/PaymentSubjects.ts"
 import { Payments } from "../billing/payments/Payments.ts"
 import { methodUsersLayer } from "../billing/subscription/methodUsers.ts"
 import { nudgeSubjectsLayer } from "../billing/subscription/nudgeSubjects.ts"
-import { subscriptionOwner } from "../billing/subscription/paymentSubject.ts"
+import { subscriptionSubject } from "../billing/subscription/paymentSubject.ts"
 import { remindersFollowLayer } from "../billing/subscription/reschedule.ts"
 import { checkoutsLayer } from "../buying/checkout/closing.ts"
-import { checkoutOwner } from "../buying/checkout/paymentSubject.ts"
-import { instalmentOwner } from "../buying/instalment/paymentSubject.ts"
-import { paymentLinkOwner } from "../buying/payment_link/paymentSubject.ts"
+import { checkoutSubject } from "../buying/checkout/paymentSubject.ts"
+import { instalmentSubject } from "../buying/instalment/paymentSubject.ts"
+import { paymentLinkSubject } from "../buying/payment_link/paymentSubject.ts"
 import type { Config, EncryptionKey } from "../config/Config.ts"
 import { serviceLayer } from "../db/database.ts"
 import { RecordKeys } from "../http/RecordKeys.ts"
@@ -40,7 +40,7 @@ const ports = methodUsersLayer.pipe(
     Layer.mergeAll(
       Layer.effect(
         PaymentSubjects,
-        Effect.all([checkoutOwner, instalmentOwner, oneOffOwner, paymentLinkOwner, subscriptionOwner]),
+        Effect.all([checkoutSubject, instalmentSubject, oneOffSubject, paymentLinkSubject, subscriptionSubject]),
       ),
       checkoutsLayer,
       nudgeSubjectsLayer,
@@ -56,7 +56,7 @@ export interface ServiceSettings {
   readonly vatBps: number
 }
 
-export const houseRules = ({ cell, messaging, vatBps }: Config): ServiceSettings => ({
+export const serviceSettings = ({ cell, messaging, vatBps }: Config): ServiceSettings => ({
   cell,
   quietHours: messaging.quietHours,
   vatBps,

@@ -159,7 +159,7 @@ export const closeWindow = (clockId: string, holder: Holder): void => {
 }
 
 /** What decides the order of an ID on a test clock: the clock and the time on it. */
-export interface Made {
+export interface IdTime {
   readonly test_clock_id: string | null
   readonly at: number
 }
@@ -176,7 +176,7 @@ const idInWindow = (window: Numbering, at: number): string => {
  * Creates a new ID. Later IDs of one process sort after earlier ones. IDs of objects `made` on a moving test clock sort in the order of
  * the clock's time.
  */
-export const newId = (kind: IdKind, made?: Made): string => {
+export const newId = (kind: IdKind, made?: IdTime): string => {
   const window = made === undefined || made.test_clock_id === null ? undefined : windows.get(made.test_clock_id)
   if (window !== undefined) return `${PREFIXES[kind]}_${idInWindow(window, made!.at)}`
   advance()

@@ -355,7 +355,10 @@ export const asReference = <A, E, R>(lookUp: Effect.Effect<A, E | Problem, R>, p
   )
 
 /** Runs `work`. If it fails because of an object's state (422), errors of `checks` take precedence (decision A6). */
-export const beforeState = <A, B, E, E2, R, R2>(checks: Effect.Effect<B, E, R>, work: Effect.Effect<A, E2, R2>) =>
+export const checkBeforeStateError = <A, B, E, E2, R, R2>(
+  checks: Effect.Effect<B, E, R>,
+  work: Effect.Effect<A, E2, R2>,
+) =>
   Effect.tapError(work, (error) =>
     error instanceof Problem && error.status === 422 ? checks : Effect.succeed(undefined),
   )

@@ -11,16 +11,16 @@ export const MAX_DIFFERENCE_MS = 2 * SECOND_MS
 const LOOK_HOLDS_MS = 10 * SECOND_MS
 
 /** One check: the database's clock, and the monotonic clock before the query and after its result (ms). */
-export interface Look {
+export interface ClockCheck {
   readonly databaseAt: number
   readonly askedAt: number
   readonly answeredAt: number
 }
 
-let look: Look | undefined
+let look: ClockCheck | undefined
 
 /** Stores the newest check; undefined if this process no longer uses a database. */
-export const noteLook = (newest: Look | undefined): void => {
+export const recordClockCheck = (newest: ClockCheck | undefined): void => {
   look = newest
 }
 
@@ -40,11 +40,11 @@ const isWithin = (machine: number, { from, to }: { readonly from: number; readon
  * Whether the last check is still valid. The difference counts in both directions: a process that is moved while it runs continues with
  * the monotonic clock of the new machine.
  */
-export const isLookFresh = (): boolean =>
+export const isCheckFresh = (): boolean =>
   look === undefined || Math.abs(performance.now() - look.askedAt) < LOOK_HOLDS_MS
 
 /** Whether this machine's clock agrees with the database's, by the last check. */
-export const clocksAgree = (): boolean => isLookFresh() && isWithin(Date.now(), databaseBounds(performance.now()))
+export const clocksAgree = (): boolean => isCheckFresh() && isWithin(Date.now(), databaseBounds(performance.now()))
 
 /**
  * Returns the current time in milliseconds since the epoch; the service reads the wall clock only here. If the machine's clock jumps,

@@ -4,7 +4,7 @@ import { Effect, Redacted, Schema } from "effect"
 import { isCell } from "../base/cell.ts"
 import { isDatabaseUrl, requireTls } from "../config/database.ts"
 import { portFits } from "../config/settings.ts"
-import { CellsApart } from "./CellsApart.ts"
+import { CellProblem } from "./CellProblem.ts"
 
 const Entry = Schema.Struct({
   cell: Schema.String.check(Schema.makeFilter(isCell)),
@@ -33,15 +33,15 @@ const EXAMPLE = '[{"cell": "00", "database": "postgres://…", "servers": ["10.0
 export const readCellsFile = Effect.fnUntraced(function* (path: string, production: boolean) {
   const text = yield* Effect.try({
     try: () => readFileSync(path, "utf8"),
-    catch: () => new CellsApart({ message: `--cells: ${path} cannot be read.` }),
+    catch: () => new CellProblem({ message: `--cells: ${path} cannot be read.` }),
   })
-  const malformed = new CellsApart({ message: `--cells: ${path} must look like ${EXAMPLE}.` })
+  const malformed = new CellProblem({ message: `--cells: ${path} must look like ${EXAMPLE}.` })
   const entries = yield* Effect.mapError(Schema.decodeEffect(File)(text), () => malformed)
   if (entries.some(({ database }) => !isDatabaseUrl(database))) return yield* malformed
   const names = entries.map(({ cell }) => cell)
   const duplicate = names.find((name, at) => names.indexOf(name) !== at)
   if (duplicate !== undefined)
-    return yield* new CellsApart({ message: `--cells: ${path} has the cell ${duplicate} twice.` })
+    return yield* new CellProblem({ message: `--cells: ${path} has the cell ${duplicate} twice.` })
   for (const { cell, database } of entries)
     yield* requireTls(`--cells: in ${path} the database of ${cell}`, database, production)
   return entries.map(

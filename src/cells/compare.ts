@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { Cell } from "../base/cell.ts"
 import { checkLedger } from "../ledger/ledger.ts"
 import { type Replayable, replayJournal } from "../runtime/replay.ts"
-import { apart } from "./CellsApart.ts"
+import { cellProblem } from "./CellProblem.ts"
 import { readIdentity } from "./identity.ts"
 import { differing, openServiceSecrets } from "./join.ts"
 import type { Sides } from "./sides.ts"
@@ -23,13 +23,15 @@ const readRequirements = Effect.gen(function* () {
 export const requireAlike = Effect.fnUntraced(function* ({ at }: Sides) {
   const [here, there] = [yield* at("source", readRequirements), yield* at("target", readRequirements)]
   if (here.migration !== there.migration)
-    return yield* apart(`The cells run different versions (${here.migration}, ${there.migration}): upgrade both first.`)
+    return yield* cellProblem(
+      `The cells run different versions (${here.migration}, ${there.migration}): upgrade both first.`,
+    )
   if (here.open_from !== there.open_from)
-    return yield* apart(
+    return yield* cellProblem(
       `The books are open from ${here.open_from} here and from ${there.open_from} there: close both through the same month first.`,
     )
   if (here.wal_level !== "logical")
-    return yield* apart(`Postgres here has wal_level ${here.wal_level}: set it to logical and restart Postgres.`)
+    return yield* cellProblem(`Postgres here has wal_level ${here.wal_level}: set it to logical and restart Postgres.`)
 })
 
 /** Returns the name of the target's cell. Fails if that cell has not joined this deployment. */
@@ -38,19 +40,19 @@ export const requireJoined = Effect.fnUntraced(function* ({ at }: Sides) {
   const identity = yield* at("target", readIdentity)
   const [ours, theirs] = [yield* at("source", openServiceSecrets), yield* at("target", openServiceSecrets)]
   if (identity?.joined !== true || differing(ours, theirs).length > 0)
-    return yield* apart("The other cell has not joined this deployment: run `cell join` there.")
-  if (identity.id === cell) return yield* apart(`The other cell is also ${cell}.`)
+    return yield* cellProblem("The other cell has not joined this deployment: run `cell join` there.")
+  if (identity.id === cell) return yield* cellProblem(`The other cell is also ${cell}.`)
   return identity.id
 })
 
 /** Checks the copied rows of the account at the target: its books balance, and every journal replays to its row. */
 export const prove = Effect.fnUntraced(function* (account: string, replayables: ReadonlyArray<Replayable>) {
   const { ok, problems } = yield* checkLedger(account)
-  if (!ok) return yield* apart(`The books of ${account} are not correct at the other cell: ${problems[0]}`)
+  if (!ok) return yield* cellProblem(`The books of ${account} are not correct at the other cell: ${problems[0]}`)
   const { differing } = yield* replayJournal(replayables, [], account)
   const [first] = differing
   if (first !== undefined)
-    return yield* apart(`A lifecycle of ${account} differs at the other cell: ${first.actor}, ${first.reason}.`)
+    return yield* cellProblem(`A lifecycle of ${account} differs at the other cell: ${first.actor}, ${first.reason}.`)
 })
 
 /** Reads the balances of an account's books, by ledger account (kobo). */
@@ -77,9 +79,9 @@ export const compare = Effect.fnUntraced(function* (account: string, sides: Side
   const table = firstDifference(ourRows, theirRows)
   if (table !== undefined) {
     const [ours, theirs] = [ourRows.get(table), theirRows.get(table)].map((counted) => JSON.stringify(counted))
-    return yield* apart(`${account} differs in ${table}: ${ours} here, ${theirs} there.`)
+    return yield* cellProblem(`${account} differs in ${table}: ${ours} here, ${theirs} there.`)
   }
   const code = firstDifference(ourBooks, theirBooks)
-  if (code !== undefined) return yield* apart(`The books of ${account} differ in ${code}.`)
+  if (code !== undefined) return yield* cellProblem(`The books of ${account} differ in ${code}.`)
   return [...ourRows.values()].reduce((sum, { rows }) => sum + rows, 0)
 })

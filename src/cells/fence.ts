@@ -47,7 +47,7 @@ export const reopen = Effect.fnUntraced(function* (account: string, fencedAt: st
 })
 
 /** Disables the fences that a crashed move left enabled after the last account had moved. */
-export const putForgottenAway = Effect.gen(function* () {
+export const disableForgottenFences = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const forgotten = yield* sql<{ name: string }>`
     SELECT tgrelid::regclass::text AS name FROM pg_trigger

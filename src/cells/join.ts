@@ -10,7 +10,7 @@ import { Cell } from "../base/cell.ts"
 import { rowsAsTable } from "../db/rows.ts"
 import { SECRETS_CHANNEL, serviceSecrets } from "../security/secret/serviceSecrets.ts"
 import { Vault } from "../security/secret/Vault.ts"
-import { CellsApart } from "./CellsApart.ts"
+import { CellProblem } from "./CellProblem.ts"
 import { nameCell, readIdentity } from "./identity.ts"
 
 interface Administrator {
@@ -102,7 +102,7 @@ const writeSecrets = Effect.fnUntraced(function* (secrets: Secrets, own: Secrets
 
 /**
  * Joins this database to the deployment of the cell behind the client `from`. Returns the number of copied keys and secrets. Fails with
- * CellsApart if the two cannot be one deployment.
+ * CellProblem if the two cannot be one deployment.
  */
 export const join = Effect.fn("cell.join")(function* (from: SqlClient.SqlClient) {
   const sql = yield* SqlClient.SqlClient
@@ -110,9 +110,9 @@ export const join = Effect.fn("cell.join")(function* (from: SqlClient.SqlClient)
   const cell = yield* Cell
   const identity = yield* there(readIdentity)
   if (identity === undefined)
-    return yield* new CellsApart({ message: "The other cell was never started: start its server first." })
+    return yield* new CellProblem({ message: "The other cell was never started: start its server first." })
   if (identity.id === cell)
-    return yield* new CellsApart({
+    return yield* new CellProblem({
       message: `Both would be the cell ${cell}: set another CELL for this cell and its servers.`,
     })
   const secrets = yield* there(openServiceSecrets)
@@ -123,7 +123,7 @@ export const join = Effect.fn("cell.join")(function* (from: SqlClient.SqlClient)
       const own = yield* openServiceSecrets
       const conflicting = differing(secrets, own)
       if (conflicting.length > 0 && (yield* hasUsed))
-        return yield* new CellsApart({
+        return yield* new CellProblem({
           message: `This cell has already used its own secrets (${conflicting.join(", ")}): after joining, its links would not work and its retries would not find their responses. A cell must join before it makes links, and before it gets requests with an Idempotency-Key, or a day after the last one.`,
         })
       yield* nameCell(true)

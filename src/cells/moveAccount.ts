@@ -9,10 +9,24 @@ import { OWN_ACCOUNT } from "../ledger/chart.ts"
 import { LOCKS } from "../postgres/advisoryLocks.ts"
 import type { Replayable } from "../runtime/replay.ts"
 import { TIMERS_DUE } from "../runtime/Wakeups.ts"
-import { apart, type CellsApart } from "./CellsApart.ts"
+import { type CellProblem, cellProblem } from "./CellProblem.ts"
 import { compare, prove, requireAlike, requireJoined } from "./compare.ts"
 import { fence, switchFence } from "./fence.ts"
 import { readIdentity } from "./identity.ts"
+import {
+  begin,
+  forget,
+  hasOpened,
+  isLeaving,
+  leave,
+  type MoveRow,
+  notDoneThere,
+  noteRows,
+  open,
+  readMove,
+  reopenSource,
+  requireState,
+} from "./moveState.ts"
 import { clear, putAside } from "./putAside.ts"
 import {
   catchUp,
@@ -28,20 +42,6 @@ import {
 } from "./replication.ts"
 import { routesOf } from "./routes.ts"
 import { type Databases, type Sides, sidesOf } from "./sides.ts"
-import {
-  begin,
-  forget,
-  hasOpened,
-  isLeaving,
-  leave,
-  type MoveRow,
-  notDoneThere,
-  noteRows,
-  open,
-  readMove,
-  requireStanding,
-  takeBack,
-} from "./standing.ts"
 import { analyse, type MovedTable } from "./tables.ts"
 
 /** How often a running deletion is polled. */
@@ -58,7 +58,7 @@ export const STEPS = ["copying", "proving", "fencing", "fenced", "compared", "op
 export type Step = (typeof STEPS)[number]
 
 /** Routes these keys to their cells in the proxies (haproxy.ts). With no entries it only checks that each proxy answers. */
-export type Route = (entries: ReadonlyArray<readonly [key: string, cell: string]>) => Effect.Effect<void, CellsApart>
+export type Route = (entries: ReadonlyArray<readonly [key: string, cell: string]>) => Effect.Effect<void, CellProblem>
 
 export interface MoveOptions extends Databases {
   readonly account: string
@@ -154,12 +154,12 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
     for (let check = 0; check < MAX_LAG_CHECKS && (yield* at("source", catchUp(here, target))) > MAX_LAG_MS; check++) {}
     yield* progress("fencing")
     yield* at("source", fence(here))
-    yield* at("source", requireStanding(here, ["fenced"]))
+    yield* at("source", requireState(here, ["fenced"]))
   }
   yield* progress("fenced")
   yield* Effect.timeoutOrElse(at("source", catchUp(here, target)), {
     duration: CATCH_UP_LIMIT_MS,
-    orElse: () => Effect.fail(apart("The target does not catch up: see the log of its Postgres.")),
+    orElse: () => Effect.fail(cellProblem("The target does not catch up: see the log of its Postgres.")),
   })
   yield* requireAlike(sides)
   const rows = yield* compare(account, sides)
@@ -174,7 +174,7 @@ const lockAgainstMovers = Effect.fnUntraced(function* (account: string, source: 
   const connection = yield* source.reserve
   const lock = `SELECT pg_try_advisory_lock(${LOCKS.mover}, hashtext($1)) AS taken`
   const [row] = yield* connection.execute(lock, [account], undefined)
-  if (row.taken !== true) return yield* apart(`Another process is moving ${account} now.`)
+  if (row.taken !== true) return yield* cellProblem(`Another process is moving ${account} now.`)
 })
 
 /** Ends the copying. Each side drops its part as soon as the other side no longer needs it. */
@@ -197,18 +197,20 @@ const putFencesAway = Effect.fnUntraced(function* ({ at, tables }: Sides) {
 export const moveAccount = Effect.fn("account.move")(function* (options: MoveOptions) {
   const { account, source, route, progress } = options
   if (account === OWN_ACCOUNT)
-    return yield* apart(`${account} is the service's own account: each cell has one, and it does not move.`)
+    return yield* cellProblem(`${account} is the service's own account: each cell has one, and it does not move.`)
   yield* lockAgainstMovers(account, source)
   const sides = yield* sidesOf(options)
   const { at, tables } = sides
   const cell = yield* requireJoined(sides)
   const current = yield* at("source", readMove(account))
   if (current !== undefined && !isLeaving(current))
-    return yield* apart(`${account} is on its way to this cell: finish that move first, from the cell ${current.cell}.`)
+    return yield* cellProblem(
+      `${account} is on its way to this cell: finish that move first, from the cell ${current.cell}.`,
+    )
   // Checks the proxies early: once the account has opened at the target, they must be able to switch.
   if (current?.state !== "left") yield* route([])
   if (current === undefined || current.state === "copying") {
-    if (!(yield* at("source", accountExists(account)))) return yield* apart(`No such account: ${account}.`)
+    if (!(yield* at("source", accountExists(account)))) return yield* cellProblem(`No such account: ${account}.`)
     if (current === undefined && (yield* at("target", accountExists(account)))) return yield* notDoneThere(account)
     yield* requireAlike(sides)
   }
@@ -217,7 +219,7 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
   if (!hasOpened(here, started.there))
     yield* handOver(options, started, sides).pipe(
       Effect.onError(() =>
-        Effect.catchCause(takeBack(here, sides), (cause) =>
+        Effect.catchCause(reopenSource(here, sides), (cause) =>
           Effect.logError(
             "cannot read from the target whether the account has opened there: its writes may be refused until this command runs again, also with --abandon",
             { account },
@@ -231,13 +233,13 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
     yield* at("target", wake(account))
     const entries = (yield* at("target", routesOf(account, cell))).map((key) => [key, cell] as const)
     // A mover that was paused while the move went further must not route callers to the old cell.
-    yield* at("source", requireStanding(here, ["fenced", "left"]))
+    yield* at("source", requireState(here, ["fenced", "left"]))
     yield* route(entries)
     yield* at("source", leave(here))
   }
   yield* progress("left")
   yield* endCopying(here, sides)
-  const leftRow = yield* at("source", requireStanding(here, ["left"]))
+  const leftRow = yield* at("source", requireState(here, ["left"]))
   yield* at("source", putAside([...tables, MARKS], here))
   yield* progress("put aside")
   yield* at("target", forget(here, "opened"))
@@ -258,16 +260,16 @@ export const abandonMove = Effect.fn("account.abandonMove")(function* (
   const sides = yield* sidesOf(options)
   const { at, tables } = sides
   const here = yield* at("source", readMove(account))
-  if (here === undefined || !isLeaving(here)) return yield* apart(`${account} is not on its way from this cell.`)
+  if (here === undefined || !isLeaving(here)) return yield* cellProblem(`${account} is not on its way from this cell.`)
   const identity = yield* at("target", readIdentity)
   if (identity?.id !== here.cell || here.cell === (yield* Cell))
-    return yield* apart(`${account} is on its way to the cell ${here.cell}, which this is not.`)
+    return yield* cellProblem(`${account} is on its way to the cell ${here.cell}, which this is not.`)
   const there = yield* at("target", readMove(account))
   if (there !== undefined && there.move_id !== here.move_id) return yield* notDoneThere(account)
-  if (here.state === "left" || (there !== undefined && !(yield* takeBack(here, sides))))
-    return yield* apart(`${account} lives in the cell ${here.cell} already: finish the move without --abandon.`)
+  if (here.state === "left" || (there !== undefined && !(yield* reopenSource(here, sides))))
+    return yield* cellProblem(`${account} lives in the cell ${here.cell} already: finish the move without --abandon.`)
   if (there === undefined && here.state !== "copying") return yield* notDoneThere(account)
-  if (there !== undefined) yield* at("target", requireStanding(here, ["withdrawn"]))
+  if (there !== undefined) yield* at("target", requireState(here, ["withdrawn"]))
   yield* endCopying(here, sides)
   if (there !== undefined) yield* at("target", clear([...tables, MARKS], here, "withdrawn"))
   yield* at("source", source`DELETE FROM account_mark WHERE account_id = ${account}`)

@@ -4,7 +4,7 @@
  */
 import { connect } from "node:net"
 import { Effect } from "effect"
-import { CellsApart } from "./CellsApart.ts"
+import { CellProblem } from "./CellProblem.ts"
 
 /** The name of the map's file (haproxy.ts). */
 export const MAP_NAME = "cells.map"
@@ -12,10 +12,10 @@ export const MAP_NAME = "cells.map"
 const ANSWER_LIMIT_MS = 5_000
 
 /** Sends one command to a socket, `HOST:PORT` or a path. Returns the answer. */
-const command = (address: string, text: string): Effect.Effect<string, CellsApart> =>
+const command = (address: string, text: string): Effect.Effect<string, CellProblem> =>
   Effect.callback((resume) => {
     const fail = (reason: string) =>
-      resume(Effect.fail(new CellsApart({ message: `--proxy: ${address} cannot be used: ${reason}.` })))
+      resume(Effect.fail(new CellProblem({ message: `--proxy: ${address} cannot be used: ${reason}.` })))
     const [, host, port] = /^(.+):(\d+)$/.exec(address) ?? []
     const socket = port === undefined ? connect(address) : connect(Number(port), host!)
     let answer = ""
@@ -33,12 +33,12 @@ const mapOf = Effect.fnUntraced(function* (address: string) {
   const maps = yield* command(address, "show map")
   const line = maps.split("\n").find((one) => one.includes(`/${MAP_NAME})`))
   const id = line === undefined ? undefined : /^(\d+) /.exec(line)?.[1]
-  if (id === undefined) return yield* new CellsApart({ message: `--proxy: ${address} has no map named ${MAP_NAME}.` })
+  if (id === undefined) return yield* new CellProblem({ message: `--proxy: ${address} has no map named ${MAP_NAME}.` })
   return `#${id}`
 })
 
 /** Routes these keys to these cells in each proxy. Fails if a proxy cannot be reached, even with no entries. */
-export const tellProxies = Effect.fnUntraced(function* (
+export const updateProxies = Effect.fnUntraced(function* (
   addresses: ReadonlyArray<string>,
   entries: ReadonlyArray<readonly [key: string, cell: string]>,
 ) {
@@ -48,7 +48,7 @@ export const tellProxies = Effect.fnUntraced(function* (
       // `set` before `add`: an existing entry is never missing, even for a moment.
       const answer = yield* command(address, `set map ${map} ${key} ${cell}`)
       const refusal = answer === "" ? "" : yield* command(address, `add map ${map} ${key} ${cell}`)
-      if (refusal !== "") return yield* new CellsApart({ message: `--proxy: ${address} answered: ${refusal}` })
+      if (refusal !== "") return yield* new CellProblem({ message: `--proxy: ${address} answered: ${refusal}` })
     }
   }
 })

@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { asReplica } from "./asReplica.ts"
+import { requireState, type State } from "./moveState.ts"
 import type { Move } from "./replication.ts"
-import { requireStanding, type State } from "./standing.ts"
 import type { MovedTable } from "./tables.ts"
 
 /** Rows per statement: it takes some tens of milliseconds. */
@@ -38,7 +38,7 @@ const removeBatch = Effect.fnUntraced(function* (
   { move, state, isKept, unless }: RemovalGuard,
   after: ReadonlyArray<string> | undefined,
 ) {
-  yield* requireStanding(move, [state])
+  yield* requireState(move, [state])
   const sql = yield* SqlClient.SqlClient
   const { account_id: account, move_id } = move
   const { name, owner, key } = table

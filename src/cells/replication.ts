@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto"
 import { Effect, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { apart } from "./CellsApart.ts"
+import { cellProblem } from "./CellProblem.ts"
 import type { MovedTable } from "./tables.ts"
 
 const POLL_MS = 100
@@ -40,7 +40,7 @@ export const publish = Effect.fnUntraced(function* (
   const slots = yield* sql`
     SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id} AND wal_status IS DISTINCT FROM 'lost'`
   if (isCopying && slots.length === 0)
-    return yield* apart(
+    return yield* cellProblem(
       `The replication slot ${move_id} is gone: run the command with --abandon, then move the account again.`,
     )
   const published = yield* sql`SELECT 1 FROM pg_publication WHERE pubname = ${move_id}`
@@ -80,7 +80,7 @@ export const reached = Effect.fnUntraced(function* ({ move_id }: Move) {
     Effect.timeoutOrElse({
       duration: REACH_LIMIT_MS,
       orElse: () =>
-        apart(
+        cellProblem(
           "The target's Postgres cannot connect to this cell's Postgres by the address in DATABASE_URL: see the log of the target's Postgres.",
         ),
     }),
@@ -94,7 +94,7 @@ const FAILING_MS = 30_000
 const failuresOf = (sql: SqlClient.SqlClient, { move_id }: Move) => sql`
   coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats WHERE subname = ${move_id}), 0)`
 
-const failing = () => apart("The copying fails repeatedly: see the log of the target's Postgres.")
+const failing = () => cellProblem("The copying fails repeatedly: see the log of the target's Postgres.")
 
 /** The progress of the copying: how many tables, or marks, are left. */
 interface Progress {

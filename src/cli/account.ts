@@ -14,7 +14,7 @@ import {
   transitionLiveAccess,
 } from "../merchants/account/accounts.ts"
 import { VERTICALS } from "../merchants/account/verticals.ts"
-import { giveCredentials, switchRail } from "../rails/credential/credentials.ts"
+import { replaceCredentials, switchRail } from "../rails/credential/credentials.ts"
 import { isOutside, RAILS, type RailName } from "../rails/rail/Rail.ts"
 import { readCredentials } from "./credentialsFile.ts"
 import { cellsOption, inEveryCell, migratedCells } from "./everyCell.ts"
@@ -97,7 +97,7 @@ const giveFile = Effect.fnUntraced(function* (id: string, rail: RailName, path: 
   if (!isOutside(rail)) return yield* new BadUsage({ message: `--credentials: the ${rail} takes none.` })
   const { config } = yield* Installation
   const credentials = yield* readCredentials(path, rail, config.production)
-  const updated = Effect.provide(giveCredentials(id, rail, credentials), vaultOfServers)
+  const updated = Effect.provide(replaceCredentials(id, rail, credentials), vaultOfServers)
   return yield* Effect.flatMap(updated, found("account", id))
 })
 

@@ -107,7 +107,7 @@ const environmentInWords = ({ livemode, balance_kobo, because, entries }: Enviro
         ),
   )
 
-export const whyInWords = ({ account, ledger_account, customer, at, environments, schedules }: Why): string => {
+export const formatWhy = ({ account, ledger_account, customer, at, environments, schedules }: Why): string => {
   const of = customer === null ? account : `${customer} of ${account}`
   const when = at === null ? "now" : `at the end of ${at}`
   return paragraphs(

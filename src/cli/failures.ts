@@ -1,6 +1,6 @@
 /** How a command can fail, with the error line and exit code. */
 import { Cause, Data, Effect, Runtime } from "effect"
-import { CellsApart } from "../cells/CellsApart.ts"
+import { CellProblem } from "../cells/CellProblem.ts"
 import { ConfigProblem } from "../config/Config.ts"
 import { databaseReason, isUnreachable } from "../postgres/errors.ts"
 import { ClocksDisagree } from "../process/DatabaseClock.ts"
@@ -42,7 +42,7 @@ const messageOf = (error: unknown): string => {
     return isUnreachable(error)
       ? `The database cannot be used (DATABASE_URL): ${oneLine(reason)}`
       : `The command failed: ${oneLine(reason)}`
-  const explained = [Refused, CellsApart, ClocksDisagree, ConfigProblem, KeyUnusable].some(
+  const explained = [Refused, CellProblem, ClocksDisagree, ConfigProblem, KeyUnusable].some(
     (kind) => error instanceof kind,
   )
   const message = oneLine(error instanceof Error ? error.message : String(error))

@@ -14,7 +14,7 @@ import { explain } from "../ledger/suspense.ts"
 import { findCustomer, why } from "../ledger/why.ts"
 import { findBooksOwner } from "../merchants/account/accounts.ts"
 import { RAILS } from "../rails/rail/Rail.ts"
-import { explainedInWords, settlementInWords, whyInWords } from "./bookWords.ts"
+import { explainedInWords, formatWhy, settlementInWords } from "./bookWords.ts"
 import { cellsOption, findInEveryCell, inEveryCell, inOrderFromEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused, Unsound } from "./failures.ts"
 import { Installation, onMigrated, onWritable } from "./Installation.ts"
@@ -200,7 +200,7 @@ const explainBalance = Command.make(
   Effect.fn("ledger.why")(function* ({ account, code, customer, at }) {
     yield* Effect.flatMap(findBooksOwner(account), found("account", account))
     if (customer !== undefined) yield* Effect.flatMap(findCustomer(account, customer), found("customer", customer))
-    yield* show(yield* why({ account, code, customer, at }), whyInWords)
+    yield* show(yield* why({ account, code, customer, at }), formatWhy)
   }),
 )
 

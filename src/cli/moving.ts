@@ -3,7 +3,7 @@ import { Effect, Layer, Redacted } from "effect"
 import { replayables } from "../app/lifecycles.ts"
 import { Cell } from "../base/cell.ts"
 import { abandonMove, moveAccount, STEPS } from "../cells/moveAccount.ts"
-import { tellProxies } from "../cells/proxy.ts"
+import { updateProxies } from "../cells/proxy.ts"
 import { Installation, vaultOfServers } from "./Installation.ts"
 import { openDatabase } from "./otherCells.ts"
 import { Progress } from "./progress.ts"
@@ -39,7 +39,7 @@ export const move = Effect.fnUntraced(
       ...(yield* openSides(to)),
       account,
       replayables,
-      route: (entries) => tellProxies(proxies, entries),
+      route: (entries) => updateProxies(proxies, entries),
       progress: (step) => progress.show({ part: STEPS.indexOf(step) / STEPS.length, words: step }),
     })
     yield* progress.end()

@@ -3,7 +3,7 @@ import { statSync } from "node:fs"
 import { Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { BadFile, settledRows } from "../ledger/settlementFile.ts"
-import { Settling } from "../ledger/settlements.ts"
+import { SettlementImport } from "../ledger/settlements.ts"
 import type { RailName } from "../rails/rail/Rail.ts"
 import { Refused } from "./failures.ts"
 import { Progress } from "./progress.ts"
@@ -18,7 +18,7 @@ export const settleFile = Effect.fnUntraced(function* (rail: RailName, file: str
     try: () => statSync(file).size,
     catch: () => new Refused({ message: `--file cannot be read: ${file}.` }),
   })
-  const settling = new Settling(rail)
+  const settling = new SettlementImport(rail)
   const progress = new Progress()
   let [read, rows] = [0, 0]
   const all = Stream.fromAsyncIterable(

@@ -1,7 +1,7 @@
 /** The work of `rail sync`: asks rails now about every charge that is not settled (decision P14), while servers may run. */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { houseRules, servicesLayer } from "../app/services.ts"
+import { serviceSettings, servicesLayer } from "../app/services.ts"
 import { formatInstant, MINUTE_MS } from "../base/time.ts"
 import { type QuestionServices, railQuestions } from "../billing/payments/railCharges.ts"
 import { queueStatusChecks } from "../billing/payments/statusChecks.ts"
@@ -92,7 +92,7 @@ const askAll = Effect.fnUntraced(function* (filter: ChargeFilter, timeoutMs: num
 /** Asks about all unsettled charges and returns the counts: `{asked, settled, pending, exceptions}`. */
 export const sync = Effect.fnUntraced(function* (filter: ChargeFilter) {
   const { config, url } = yield* Installation
-  const services = servicesLayer(url, yield* encryptionKeys(config), houseRules(config)).pipe(
+  const services = servicesLayer(url, yield* encryptionKeys(config), serviceSettings(config)).pipe(
     Layer.provideMerge(Rails.layer(config.rails)),
   )
   return yield* Effect.scoped(askAll(filter, GIVE_UP_MS + config.rails.timeoutMs)).pipe(Effect.provide(services))

@@ -8,7 +8,7 @@ import {
   type TermiiSettings,
   type WhatsAppSettings,
 } from "./Config.ts"
-import { EMAIL, isLoopback, secret, text, together, webUrl } from "./settings.ts"
+import { allOrNone, EMAIL, isLoopback, secret, text, webUrl } from "./settings.ts"
 
 /** Two hours of the day, 0 to 23. */
 const HOURS = /^(\d|1\d|2[0-3])-(\d|1\d|2[0-3])$/
@@ -36,7 +36,7 @@ const quietHours = Effect.gen(function* (): Effect.fn.Return<QuietHours | null, 
 const whatsapp = Effect.fnUntraced(function* (
   production: boolean,
 ): Effect.fn.Return<WhatsAppSettings | undefined, ConfigProblem> {
-  const found = yield* together({
+  const found = yield* allOrNone({
     WHATSAPP_PHONE_NUMBER_ID: yield* text("WHATSAPP_PHONE_NUMBER_ID"),
     WHATSAPP_TOKEN: yield* secret("WHATSAPP_TOKEN"),
     WHATSAPP_APP_SECRET: yield* secret("WHATSAPP_APP_SECRET"),
@@ -56,7 +56,7 @@ const whatsapp = Effect.fnUntraced(function* (
 const termii = Effect.fnUntraced(function* (
   production: boolean,
 ): Effect.fn.Return<TermiiSettings | undefined, ConfigProblem> {
-  const found = yield* together({
+  const found = yield* allOrNone({
     TERMII_API_KEY: yield* secret("TERMII_API_KEY"),
     TERMII_SECRET: yield* secret("TERMII_SECRET"),
     TERMII_SENDER: yield* text("TERMII_SENDER"),
@@ -83,7 +83,7 @@ const isPrivate = (url: string): boolean => {
 const smtp = Effect.fnUntraced(function* (
   production: boolean,
 ): Effect.fn.Return<SmtpSettings | undefined, ConfigProblem> {
-  const found = yield* together({ SMTP_URL: yield* secret("SMTP_URL"), EMAIL_FROM: yield* text("EMAIL_FROM") })
+  const found = yield* allOrNone({ SMTP_URL: yield* secret("SMTP_URL"), EMAIL_FROM: yield* text("EMAIL_FROM") })
   if (found === undefined) return undefined
   if (!isMailServer(Redacted.value(found.SMTP_URL)))
     return yield* new ConfigProblem({

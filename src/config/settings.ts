@@ -135,7 +135,7 @@ const isComplete = <T extends object>(settings: T): settings is T & Complete<T> 
   Object.values(settings).every((value) => value !== undefined)
 
 /** Settings that only work together, by name: returns all of them, or undefined if none is set; fails if only some are. */
-export const together = <T extends Readonly<Record<string, unknown>>>(
+export const allOrNone = <T extends Readonly<Record<string, unknown>>>(
   settings: T,
 ): Effect.Effect<Complete<T> | undefined, ConfigProblem> => {
   if (isComplete(settings)) return Effect.succeed(settings)

@@ -5,13 +5,13 @@ type RowLock = "UPDATE" | "NO KEY UPDATE" | "SHARE" | "KEY SHARE"
 export type LockMode = RowLock | `${RowLock} SKIP LOCKED`
 
 /** A statement's text before and after its rows. */
-export type Around = readonly [before: string, behind: string]
+export type TextAroundRows = readonly [before: string, behind: string]
 
 export interface StatementTexts {
   /** Inserts some columns. */
-  readonly insert: (columns: Typed) => Around
+  readonly insert: (columns: Typed) => TextAroundRows
   /** Updates some columns of locked rows. */
-  readonly update: (columns: Typed) => Around
+  readonly update: (columns: Typed) => TextAroundRows
   /** Finds one ID (planned once), or several. */
   readonly findOne: string
   readonly find: string
@@ -22,7 +22,7 @@ export interface StatementTexts {
 
 export const KEY_COLUMNS: Typed = Object.entries(REF_COLUMNS)
 
-const updateText = (table: string, columns: Typed): Around => {
+const updateText = (table: string, columns: Typed): TextAroundRows => {
   const set = columns.map(([name]) => `${name} = r.${name}`).join(", ")
   return [
     `UPDATE ${table} t SET ${set} FROM `,
@@ -72,14 +72,14 @@ const MAX_SHAPES = 12
 export interface Shape {
   /** The columns of its input rows: the keys (for existing rows) and the written columns. */
   readonly given: Typed
-  readonly text: Around
+  readonly text: TextAroundRows
 }
 
 /**
  * Creates statements that write only the necessary columns: half the columns of a new charge are empty, a third of a renewed subscription
  * differ. The first combinations get their own statement; later ones write all `columns`.
  */
-export const shapesOf = (columns: Typed, textOf: (columns: Typed) => Around, keys: Typed = []) => {
+export const shapesOf = (columns: Typed, textOf: (columns: Typed) => TextAroundRows, keys: Typed = []) => {
   const shapeOf = (written: Typed): Shape => ({ given: [...keys, ...written], text: textOf(written) })
   const whole = shapeOf(columns)
   const shapes = new Map<string, Shape>()

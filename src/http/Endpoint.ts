@@ -151,13 +151,13 @@ type Returned<Success extends Schema.Top, List extends boolean> = List extends t
   : Success["Type"]
 
 /** Finds the tenant of a public path; fails with `resource_missing`. */
-export type Whose<R> = (params: Readonly<Record<string, string>>, livemode: boolean) => Result<Tenant, R>
+export type FindTenant<R> = (params: Readonly<Record<string, string>>, livemode: boolean) => Result<Tenant, R>
 
 export interface Endpoint<R> {
   readonly declaration: Declaration
   readonly handler: Handler<unknown, unknown, Json | Page<Json>, R>
   /** Only for a public endpoint. */
-  readonly whose?: Whose<R>
+  readonly whose?: FindTenant<R>
 }
 
 type AfterServices<A> = A extends { readonly after: Effect.Effect<unknown, unknown, infer R> } ? R : never
@@ -195,6 +195,6 @@ export const bindPublic = <
   R,
 >(
   declaration: Declaration<Body, Query, Success, List>,
-  whose: Whose<R>,
+  whose: FindTenant<R>,
   handler: H,
 ): Endpoint<HandlerServices<H> | R> => ({ declaration, handler, whose }) as Endpoint<HandlerServices<H> | R>

@@ -14,7 +14,7 @@ export class Metering extends Context.Service<
       writes: number,
     ) => Effect.Effect<() => ReadonlyArray<Headers>, SqlError.SqlError, SqlClient.SqlClient>
     /** Returns the headers of a write that does not count: refused, replayed, or in the sandbox. */
-    readonly standing: (key: KnownKey | undefined) => Effect.Effect<Headers>
+    readonly usageHeaders: (key: KnownKey | undefined) => Effect.Effect<Headers>
     readonly noteRead: (key: AccountKey) => void
     /** Returns the reads of an account in the month from `periodStart` that this process has counted but not written yet. */
     readonly readsWaiting: (accountId: string, periodStart: number) => number

@@ -11,7 +11,7 @@ import { SECOND_MS } from "../base/time.ts"
 import { rowsAsTable } from "../db/rows.ts"
 import { ofTenant, staysHere, type Tenant } from "../db/tenant.ts"
 import { isConflictOf, type UnitOfWork } from "../db/UnitOfWork.ts"
-import { hold, isInHand, type Lease, release, takingOf } from "../process/lease.ts"
+import { isInFlight, type Lease, markInFlight, release, takingOf } from "../process/lease.ts"
 import { type Claimed, type RecordKey, RecordKeys } from "./RecordKeys.ts"
 
 const MAX_KEY_LENGTH = 255
@@ -87,7 +87,7 @@ export const claim = Effect.fnUntraced(function* (tenant: Tenant, key: string, r
   const recordKey = (yield* RecordKeys).of(tenant, key)
   const token = { id: randomUUID() }
   // Before the row is written: otherwise another request could see the claim as dropped.
-  yield* hold(claimLease, [token])
+  yield* markInFlight(claimLease, [token])
   return yield* claimAs(tenant, recordKey, request, token).pipe(
     Effect.onExit((exit) =>
       Exit.isFailure(exit) || "status" in exit.value ? release(claimLease, [token]) : Effect.void,
@@ -158,7 +158,7 @@ const claimAs = Effect.fnUntraced(function* (
   const stored = yield* storedIn(found, key)
   if (stored !== undefined) return stored
   // The claim may have been released and claimed again since the check of the rows in flight.
-  if (!found.free || (yield* isInHand(claimLease, { id: found.token }))) return yield* inProgress
+  if (!found.free || (yield* isInFlight(claimLease, { id: found.token }))) return yield* inProgress
   const taken = yield* sql`
     UPDATE idempotency_record r SET runner = ${runner}, token = ${token.id}, taken_at = now()
     WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${key.name} AND response_status IS NULL AND token = ${found.token} RETURNING 1`
@@ -198,10 +198,10 @@ const recordOf = ({ account_id, livemode }: Tenant, { key, token }: Claim, resou
 const IS_RECORD = "(r.account_id, r.livemode, r.key, r.token) = (n.account_id, n.livemode, n.key, n.token)"
 
 /** A claim, and the object that its request made in the first phase. */
-export type Noted = readonly [claim: Claim, resourceId: string]
+export type MadeObject = readonly [claim: Claim, resourceId: string]
 
 /** Records the objects that requests made in their first phase. A claim makes one object at most; a claim that was taken over fails (`orInProgress`). */
-export const noteResources = (unit: UnitOfWork, tenant: Tenant, noted: ReadonlyArray<Noted>): void => {
+export const noteResources = (unit: UnitOfWork, tenant: Tenant, noted: ReadonlyArray<MadeObject>): void => {
   if (noted.length === 0) return
   const { sql } = unit
   const rows = noted.map(([claim, id]) => recordOf(tenant, claim, id))

@@ -37,7 +37,7 @@ export interface Limits {
   /** Counts the request as under way until its response is written. */
   readonly enter: (request: Limited, name: string) => Effect.Effect<void, Problem>
   /** Counts buffered bytes of its body until its response is written; returns the refusal if there are too many. */
-  readonly hold: (request: Limited, address: string, bytes: number) => Problem | undefined
+  readonly buffer: (request: Limited, address: string, bytes: number) => Problem | undefined
 }
 
 export const createLimits = (rates: Pick<RateLimits, "live" | "sandbox" | "public">, inFlight: number): Limits => {
@@ -68,7 +68,7 @@ export const createLimits = (rates: Pick<RateLimits, "live" | "sandbox" | "publi
         request.ends.push(leave)
         return Effect.void
       }),
-    hold: (request, address, bytes) => {
+    buffer: (request, address, bytes) => {
       if (buffered.of(address) + bytes > MAX_BUFFERED_OF_ADDRESS) return TOO_MANY_UNDER_WAY
       if (bufferedInAll + bytes > MAX_BUFFERED) return OVERLOADED
       buffered.add(address, bytes)

@@ -55,7 +55,7 @@ export const hasIdOf =
   }
 
 /** Selects rows whose JSON column contains these fields. Requests have no index for it: use it on rows that are found already. */
-export const holds = (column: string, fields: Readonly<Record<string, string>> | undefined): Filter =>
+export const containsFields = (column: string, fields: Readonly<Record<string, string>> | undefined): Filter =>
   fields === undefined ? undefined : (sql) => sql`${sql(column)} @> ${JSON.stringify(fields)}::text::jsonb`
 
 /** The part of a list after a page's cursor. */

@@ -22,9 +22,9 @@ import { Metering } from "./Metering.ts"
 import type { PublicRoute } from "./publicRoutes.ts"
 import { parseQuery } from "./query.ts"
 import { createRoutes, type Match } from "./routes.ts"
-import { type Asker, type Reply, replay, runHandler } from "./runHandler.ts"
+import { type AuthenticatedCaller, type Reply, replay, runHandler } from "./runHandler.ts"
 import { addressOf, environment, hostOf, isSecure } from "./transport.ts"
-import { judgesOf } from "./validation.ts"
+import { validatorsOf } from "./validation.ts"
 
 /** The state of a request: the headers of its response, its key and its route, as far as they are known. */
 export interface Call {
@@ -140,7 +140,7 @@ const UNCOUNTED = { "x-service-billable": "false" }
 export const isOpen = (place: Place): place is NonNullable<Place> => place?.path.startsWith("/public/") ?? false
 
 /** The caller's name for handlers. */
-const nameOf = (asker: Asker): string => {
+const nameOf = (asker: AuthenticatedCaller): string => {
   if (asker.kind === "public") return asker.address
   return asker.kind === "administrator" ? asker.name : asker.id
 }
@@ -154,7 +154,7 @@ const tenantOf = (key: KnownKey, params: Readonly<Record<string, string>>, livem
 /** Decodes the parameters of the query and of the body. */
 const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint<R>>, tenant: Tenant, raw: Json) {
   const { declaration, handler } = match.endpoint
-  const judges = judgesOf(declaration)
+  const judges = validatorsOf(declaration)
   const { expand: fields, values, fault } = parseQuery(call.url.search, declaration)
   const judged = judges.query(values).decoded
   // A wrong parameter before the fault is refused first. A missing one is not, since it may follow the fault.
@@ -182,7 +182,7 @@ const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint
 const isStored = (found: Claim | Stored): found is Stored => "status" in found
 
 /** Makes the key of a claim. Callers invent keys, so the keys of public callers are kept apart by address, as accounts' are by account. */
-const keyOf = (name: string, asker: Asker): string =>
+const keyOf = (name: string, asker: AuthenticatedCaller): string =>
   asker.kind === "public" && isKey(name) ? createHash("sha256").update(`${asker.address} ${name}`).digest("hex") : name
 
 /** Makes one path for all addresses of an endpoint in its environment (decision A1). */
@@ -194,7 +194,7 @@ const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   node: IncomingMessage,
   path: string,
   tenant: Tenant,
-  asker: Asker,
+  asker: AuthenticatedCaller,
   raw: Json,
   work: (claimed: Claim | undefined) => Effect.Effect<Reply, E, R>,
   again: (stored: Stored) => Effect.Effect<Reply, E2, R2>,
@@ -229,7 +229,7 @@ export const createPipeline = <R>(
   /** Finds the endpoint, the caller and the tenant of a request. */
   const enter = Effect.fnUntraced(function* (call: Call, place: Place) {
     if (isOpen(place)) {
-      const asker: Asker = { kind: "public", address: addressOf(call.node, transport) }
+      const asker: AuthenticatedCaller = { kind: "public", address: addressOf(call.node, transport) }
       yield* admit(call, asker.address, limits)
       const match = yield* findRoute(call, place, routes)
       // Every endpoint under /public finds its own tenant.
@@ -255,7 +255,7 @@ export const createPipeline = <R>(
     yield* requireVertical(endpoint.declaration, tenant)
     if (!isWrite(node) && asker.kind === "account") metering.noteRead(asker)
     // Bodies of callers without a key have the same limit as the forms of pages.
-    const hold = asker.kind === "public" ? (bytes: number) => limits.hold(call, asker.address, bytes) : undefined
+    const hold = asker.kind === "public" ? (bytes: number) => limits.buffer(call, asker.address, bytes) : undefined
     const raw = isWrite(node) ? yield* readJson(node, hold) : {}
     const run = (claimed: Claim | undefined) =>
       Effect.flatMap(decode(call, match, tenant, raw), ({ body, query, fields }) => {
@@ -278,7 +278,7 @@ export const createPipeline = <R>(
       ),
     )
     const counted = isWrite(node) && reply.headers?.["x-service-billable"] === undefined
-    const usageHeaders = counted && asker.kind !== "public" ? yield* metering.standing(asker) : {}
+    const usageHeaders = counted && asker.kind !== "public" ? yield* metering.usageHeaders(asker) : {}
     return { ...reply, headers: { ...call.headers, ...usageHeaders, ...reply.headers } }
   })
 }

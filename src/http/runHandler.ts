@@ -27,12 +27,12 @@ export interface Reply {
 }
 
 /** The caller: a key, or a public caller's address. */
-export type Asker = KnownKey | { readonly kind: "public"; readonly address: string }
+export type AuthenticatedCaller = KnownKey | { readonly kind: "public"; readonly address: string }
 
 export interface Run<R> {
   readonly endpoint: Endpoint<R>
   readonly request: Request<unknown, unknown>
-  readonly asker: Asker
+  readonly asker: AuthenticatedCaller
   /** The claim of its idempotency key, if it has one. */
   readonly claim: Claim | undefined
   /** The fields to expand. */

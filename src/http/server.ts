@@ -108,7 +108,7 @@ const servePublic = Effect.fnUntraced(function* <R>(
   if (respond === undefined) return yield* routeMissing(call, allow)
   yield* addressFault(url) ?? Effect.void
   recordRequest()
-  const body = readBytes(node, (bytes) => limits.hold(call, address, bytes))
+  const body = readBytes(node, (bytes) => limits.buffer(call, address, bytes))
   const request = { parts, search: url.searchParams, headers: node.headers, body }
   const response = yield* Effect.tapError(respond(request), (error) =>
     error._tag === "Problem" && error.code === "signature_invalid" ? limits.take(call, "public", address) : Effect.void,
@@ -133,7 +133,7 @@ const refuse = Effect.fnUntraced(function* (
     })
   }
   const metering = yield* Metering
-  const usageHeaders = isWrite(node) && key !== undefined ? yield* metering.standing(key) : {}
+  const usageHeaders = isWrite(node) && key !== undefined ? yield* metering.usageHeaders(key) : {}
   const shown = refused({ refusal, requestId, headers: node.headers, path: url.pathname })
   const response =
     shown === undefined

@@ -135,20 +135,20 @@ const inOrder = <A>(decoded: A, document: unknown): A => {
  * or that fault. `before`: if no present parameter is wrong but one is missing, the schema's parameters before it, in the schema's
  * order, since a handler may miss one of these first.
  */
-export interface Judged<A> {
+export interface Validated<A> {
   readonly right: ReadonlyArray<string>
   readonly before: ReadonlyArray<string>
   readonly decoded: Effect.Effect<A, Problem>
 }
 
-type Judge = (value: unknown) => Judged<unknown>
+type Judge = (value: unknown) => Validated<unknown>
 
 /** The names of a body's parameters, in the order of its schema. */
 const propertiesOf = (ast: SchemaAST.AST): ReadonlyArray<string> =>
   ast._tag === "Objects" ? ast.propertySignatures.map(({ name }) => String(name)) : []
 
 /** Makes the validation by `schema`. */
-const judge = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Judged<A>) => {
+const judge = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Validated<A>) => {
   const decode = Schema.decodeUnknownResult(schema as Schema.Codec<A, unknown, never, never>, {
     errors: "all",
     onExcessProperty: "error",
@@ -175,7 +175,7 @@ const judge = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Judged
 const judges = new WeakMap<Declaration, { readonly body: Judge; readonly query: Judge }>()
 
 /** Validates for an endpoint without parameters: the first one is unknown (decision A4). */
-const nothing = (value: unknown): Judged<unknown> => {
+const nothing = (value: unknown): Validated<unknown> => {
   const [name] = Object.keys(value as object)
   const decoded =
     name === undefined
@@ -185,7 +185,7 @@ const nothing = (value: unknown): Judged<unknown> => {
 }
 
 /** Returns the validations of an endpoint's body and query, made once. */
-export const judgesOf = (declaration: Declaration) => {
+export const validatorsOf = (declaration: Declaration) => {
   let found = judges.get(declaration)
   if (found === undefined) {
     const { body, query } = declaration

@@ -38,7 +38,7 @@ interface TakenRow extends Tenant {
 }
 
 /** The amounts that a row of a rail's file booked. */
-export interface Booked {
+export interface SettlementEntry {
   /** The idempotency key of its entry, without the name of the rule. */
   readonly key: string
   readonly day: string
@@ -51,15 +51,15 @@ export interface Booked {
 }
 
 /** A payment of a rail in the books, by its reference. */
-export interface Taken extends Omit<TakenRow, "settled"> {
-  readonly booked: ReadonlyArray<Booked>
+export interface RailPayment extends Omit<TakenRow, "settled"> {
+  readonly booked: ReadonlyArray<SettlementEntry>
   /** The amount in suspense: above zero if the rail paid out too little. */
   readonly suspense_kobo: number
 }
 
 const SETTLED = "settled:"
 
-const bookedOf = (key: string, lines: ReadonlyArray<SettledLine>): Booked => {
+const bookedOf = (key: string, lines: ReadonlyArray<SettledLine>): SettlementEntry => {
   const line = (account: LedgerAccount) => lines.find((one) => one.account === account)
   const kobo = (account: LedgerAccount) => line(account)?.kobo ?? 0
   return {
@@ -100,7 +100,7 @@ export const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<st
     GROUP BY e.account_id, e.livemode, e.charge_id
     HAVING bool_or(l.ledger_account = 'clearing' AND l.amount_kobo > 0 AND e.event <> 'settled')`
   return new Map(
-    taken.map(({ settled, ...row }): readonly [string, Taken] => {
+    taken.map(({ settled, ...row }): readonly [string, RailPayment] => {
       const entries = [...Map.groupBy(settled, ({ key }) => key)]
       return [row.reference, { ...row, booked: entries.map(([key, lines]) => bookedOf(key, lines)) }]
     }),
@@ -108,7 +108,7 @@ export const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<st
 })
 
 /** Returns the objects of an entry about a reference, on a day `YYYY-MM-DD`. */
-export const aboutReference = (taken: Taken, day: string): About => ({
+export const aboutReference = (taken: RailPayment, day: string): About => ({
   account_id: taken.account_id,
   livemode: taken.livemode,
   customerId: taken.customer_id,

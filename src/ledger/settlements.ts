@@ -11,7 +11,14 @@ import { unitOfWork } from "../db/UnitOfWork.ts"
 import { withFullScans } from "../postgres/fullScan.ts"
 import type { RailName } from "../rails/rail/Rail.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
-import { aboutReference, type Booked, lockSettlements, nth, readTaken, type Taken } from "./references.ts"
+import {
+  aboutReference,
+  lockSettlements,
+  nth,
+  type RailPayment,
+  readTaken,
+  type SettlementEntry,
+} from "./references.ts"
 import type { SettledRow } from "./settlementFile.ts"
 
 /**
@@ -60,31 +67,31 @@ const today = () => formatDayOf(currentTime())
 const todayInLagos = () => formatDayOf(currentTime() + HOUR_MS)
 
 /** Returns the amount that the books expect in a row: the refund if the rail deducts it; else the full payment, or the rest of it. */
-const expectedOf = ({ amountKobo }: SettledRow, { taken_kobo, returned_kobo }: Taken): number => {
+const expectedOf = ({ amountKobo }: SettledRow, { taken_kobo, returned_kobo }: RailPayment): number => {
   if (amountKobo < 0) return -returned_kobo
   return amountKobo === taken_kobo ? taken_kobo : taken_kobo - returned_kobo
 }
 
 /** Whether all amounts of a row are zero, although the rail still has money of the payment. */
-const isEmptyRow = (row: SettledRow, taken: Taken): boolean =>
+const isEmptyRow = (row: SettledRow, taken: RailPayment): boolean =>
   row.amountKobo === 0 && row.feeKobo === 0 && row.paidOutKobo === 0 && expectedOf(row, taken) !== 0
 
 /** How long before its day in the books a payment may be paid out: its result may have arrived late. */
 const LATE_RESULT_MS = 31 * DAY_MS
 
 /** Whether a payout is dated too long before its payment. On a test clock any day is possible. */
-const isBeforePayment = ({ settledOn }: SettledRow, { test_clock_id, taken_on }: Taken): boolean =>
+const isBeforePayment = ({ settledOn }: SettledRow, { test_clock_id, taken_on }: RailPayment): boolean =>
   settledOn !== null && test_clock_id === null && Date.parse(settledOn) < Date.parse(taken_on) - LATE_RESULT_MS
 
 /** Whether a row made this entry in an earlier import. */
-const isSame = (row: SettledRow, { feeKobo, paidOutKobo, payout, day }: Booked): boolean =>
+const isSame = (row: SettledRow, { feeKobo, paidOutKobo, payout, day }: SettlementEntry): boolean =>
   row.feeKobo === feeKobo &&
   row.paidOutKobo === paidOutKobo &&
   (row.payout === null || payout === null || row.payout === payout) &&
   (row.settledOn === null || row.settledOn === day)
 
 /** Whether a row pays out exactly the missing amount of a reference, or deducts exactly the excess (decision Q9). */
-const isMissing = ({ amountKobo, feeKobo, paidOutKobo }: SettledRow, taken: Taken): boolean =>
+const isMissing = ({ amountKobo, feeKobo, paidOutKobo }: SettledRow, taken: RailPayment): boolean =>
   taken.suspense_kobo !== 0 && amountKobo === taken.suspense_kobo && amountKobo - feeKobo === paidOutKobo
 
 const missingKey = ({ reference }: SettledRow): string => `${reference}:missing`
@@ -98,7 +105,7 @@ interface Target {
 }
 
 /** Returns the entry of a row. A payment is paid out once, a refund deducted once, and a missing amount paid once. */
-const targetOf = (row: SettledRow, taken: Taken): Target => {
+const targetOf = (row: SettledRow, taken: RailPayment): Target => {
   const own = {
     key: row.amountKobo < 0 ? `${row.reference}:returned` : row.reference,
     expectedKobo: expectedOf(row, taken),
@@ -112,7 +119,7 @@ const targetOf = (row: SettledRow, taken: Taken): Target => {
 }
 
 /** Returns the amounts that a row books. */
-const bookingOf = (rail: RailName, row: SettledRow, { key, expectedKobo }: Target): Booked => ({
+const bookingOf = (rail: RailName, row: SettledRow, { key, expectedKobo }: Target): SettlementEntry => ({
   key,
   day: row.settledOn ?? row.paidOn ?? today(),
   payout: row.payout ?? rail,
@@ -122,11 +129,15 @@ const bookingOf = (rail: RailName, row: SettledRow, { key, expectedKobo }: Targe
   suspenseKobo: expectedKobo - row.feeKobo - row.paidOutKobo,
 })
 
-const entryOf = (rail: RailName, { key, day, payout, ...amounts }: Booked, taken: Taken): ReadonlyArray<NewEntry> =>
+const entryOf = (
+  rail: RailName,
+  { key, day, payout, ...amounts }: SettlementEntry,
+  taken: RailPayment,
+): ReadonlyArray<NewEntry> =>
   entriesOf("settled", key, aboutReference(taken, day), { rail, payout: payout ?? rail, ...amounts })
 
 /** Settling is the import of one file: it books batches of rows and adds up their totals. */
-export class Settling {
+export class SettlementImport {
   readonly #rail: RailName
   matched = 0
   fees = 0
@@ -168,7 +179,7 @@ export class Settling {
     this.matched += resolved
   }
 
-  #count(row: SettledRow, taken: Taken): void {
+  #count(row: SettledRow, taken: RailPayment): void {
     this.fees += row.feeKobo
     this.payouts += row.paidOutKobo
     this.#accounts.set(`${taken.account_id} ${taken.livemode}`, {
@@ -183,9 +194,9 @@ export class Settling {
   /** Returns why a row is not booked; undefined: it is booked now, or was before. */
   #refusal(
     row: SettledRow,
-    taken: Taken,
+    taken: RailPayment,
     { key }: Target,
-    booked: Booked | undefined,
+    booked: SettlementEntry | undefined,
   ): Unmatched["reason"] | undefined {
     if (taken.rail !== this.#rail) return "other_rail"
     if (this.#seen.has(key)) return "duplicate"
@@ -197,14 +208,14 @@ export class Settling {
   }
 
   /** Returns how a row differs from the books; undefined: it matches, or its difference was explained or paid out later. */
-  #difference(row: SettledRow, taken: Taken, booked: Booked): Unmatched["reason"] | undefined {
+  #difference(row: SettledRow, taken: RailPayment, booked: SettlementEntry): Unmatched["reason"] | undefined {
     if (booked.suspenseKobo !== 0 && taken.suspense_kobo === 0) return undefined
     if (booked.amountKobo !== row.amountKobo && !isOfMissing(booked.key, row)) return "amount_differs"
     return row.amountKobo - row.feeKobo === row.paidOutKobo ? undefined : "payout_differs"
   }
 
   /** Compares a row with the books. Returns the payment after the row, and the row's new entries. */
-  #match(row: SettledRow, taken: Taken): readonly [Taken, ReadonlyArray<NewEntry>] {
+  #match(row: SettledRow, taken: RailPayment): readonly [RailPayment, ReadonlyArray<NewEntry>] {
     const target = targetOf(row, taken)
     const existing = taken.booked.find(({ key }) => key === target.key)
     const refusal = this.#refusal(row, taken, target, existing)
@@ -228,29 +239,32 @@ export class Settling {
   }
 
   /** Books a batch of rows, in the running transaction. */
-  readonly settle = Effect.fnUntraced({ self: this }, function* (this: Settling, rows: ReadonlyArray<SettledRow>) {
-    yield* lockSettlements
-    const all = yield* readTaken(new Set(rows.map(({ reference }) => reference)))
-    const entries: Array<NewEntry> = []
-    for (const row of rows) {
-      const taken = all.get(row.reference)
-      if (taken === undefined) {
-        this.#addUnmatched("unknown_reference", row, null)
-        continue
+  readonly settle = Effect.fnUntraced(
+    { self: this },
+    function* (this: SettlementImport, rows: ReadonlyArray<SettledRow>) {
+      yield* lockSettlements
+      const all = yield* readTaken(new Set(rows.map(({ reference }) => reference)))
+      const entries: Array<NewEntry> = []
+      for (const row of rows) {
+        const taken = all.get(row.reference)
+        if (taken === undefined) {
+          this.#addUnmatched("unknown_reference", row, null)
+          continue
+        }
+        const [after, made] = this.#match(row, taken)
+        all.set(row.reference, after)
+        entries.push(...made)
       }
-      const [after, made] = this.#match(row, taken)
-      all.set(row.reference, after)
-      entries.push(...made)
-    }
-    postEntries(yield* unitOfWork, entries)
-    this.booked += entries.length
-  })
+      postEntries(yield* unitOfWork, entries)
+      this.booked += entries.length
+    },
+  )
 
   /**
    * Adds the payments of these accounts that the rail has not paid out by the last day of the file, and those that it paid out beyond what it
    * has. In the running transaction.
    */
-  readonly finish = Effect.fnUntraced({ self: this }, function* (this: Settling) {
+  readonly finish = Effect.fnUntraced({ self: this }, function* (this: SettlementImport) {
     const sql = yield* SqlClient.SqlClient
     // Reads all payments that the rail has ever taken for an account.
     yield* withFullScans

@@ -6,10 +6,10 @@ import { unitOfWork } from "../db/UnitOfWork.ts"
 import { ownFromPaystack } from "../rails/rail/paystack/answers.ts"
 import { entriesOf, postEntries } from "./ledger.ts"
 import type { Explanation } from "./postings.ts"
-import { aboutReference, lockSettlements, nth, readTaken, type Taken } from "./references.ts"
+import { aboutReference, lockSettlements, nth, type RailPayment, readTaken } from "./references.ts"
 
 /** A person's explanation of the suspense of a reference. */
-export interface Explaining {
+export interface ExplanationRequest {
   readonly account: string
   /** In the spelling of the books, or of Paystack. */
   readonly reference: string
@@ -49,7 +49,7 @@ interface EntryRow {
 }
 
 /** Reads the newest entry that explains a reference. */
-const readExplained = Effect.fnUntraced(function* ({ account_id, livemode, reference }: Taken) {
+const readExplained = Effect.fnUntraced(function* ({ account_id, livemode, reference }: RailPayment) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<EntryRow>`
     SELECT e.id, e.reason, e.occurred_on::text AS occurred_on, e.effective_on::text AS effective_on, (
@@ -78,7 +78,7 @@ const readExplained = Effect.fnUntraced(function* ({ account_id, livemode, refer
 })
 
 /** Makes the entry that moves a reference's suspense to the explaining account, on the day of its settlement. */
-const entryOf = (taken: Taken, { as, reason }: Explaining) => {
+const entryOf = (taken: RailPayment, { as, reason }: ExplanationRequest) => {
   const settlement = taken.booked.findLast(({ suspenseKobo }) => suspenseKobo !== 0)!
   const about = { ...aboutReference(taken, settlement.day), reason }
   const facts = {
@@ -96,7 +96,7 @@ const entryOf = (taken: Taken, { as, reason }: Explaining) => {
  * the same entry. `unknown`: the account's books have no such reference. `nothing`: it has no suspense; `before` is the entry that explained it
  * differently, if one exists.
  */
-export const explain = Effect.fn("ledger.explain")(function* (explaining: Explaining) {
+export const explain = Effect.fn("ledger.explain")(function* (explaining: ExplanationRequest) {
   const sql = yield* SqlClient.SqlClient
   const reference = ownFromPaystack(explaining.reference)
   const work = Effect.gen(function* () {

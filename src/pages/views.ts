@@ -4,7 +4,7 @@ import type { EscalationAction } from "../../machines/dunning.ts"
 import type { PaymentMethodSummary } from "../rails/rail/PaymentRail.ts"
 
 /** What every page needs: its merchant, its environment and its clock. */
-export interface Setting {
+export interface PageContext {
   readonly business: string
   /** Payments are simulated: a banner says so, and test cards are offered. */
   readonly simulated: boolean
@@ -108,7 +108,7 @@ export interface Offer {
 export type Saves = "default" | "beside" | { readonly plan: string }
 
 /** `offer` null: only a payment method is saved. */
-export interface CheckoutView extends Setting {
+export interface CheckoutView extends PageContext {
   readonly offer: Offer | null
   readonly saves: Saves
   readonly customerName: string | null
@@ -154,7 +154,7 @@ export type Upcoming = { readonly plan: string } /** `at` null: with the next de
 )
 
 /** `owed` empty: nothing is owed, and a payment method can be saved. */
-export interface PaymentLinkView extends Setting {
+export interface PaymentLinkView extends PageContext {
   readonly customerName: string
   /** The plan that the link is about; null: all of the customer's plans. */
   readonly about: string | null
@@ -182,7 +182,7 @@ export interface InstalmentShown {
 }
 
 /** A buyer's instalment plan that is not paid up or cancelled. All amounts in kobo. */
-export interface InstalmentView extends Setting {
+export interface InstalmentView extends PageContext {
   /** The product. */
   readonly goods: string
   readonly customerName: string
@@ -208,7 +208,7 @@ export interface InstalmentView extends Setting {
   readonly cancelPath: string
 }
 
-export interface InstalmentPaymentView extends Setting {
+export interface InstalmentPaymentView extends PageContext {
   readonly goods: string
   readonly customerName: string
   readonly paidKobo: number
@@ -224,7 +224,7 @@ export interface InstalmentPaymentView extends Setting {
 }
 
 /** Asks the buyer to confirm a cancellation. */
-export interface CancelInstalmentsView extends Setting {
+export interface CancelInstalmentsView extends PageContext {
   readonly goods: string
   readonly paidKobo: number
   /** The part of it that the merchant keeps. */
@@ -239,7 +239,7 @@ export interface CancelInstalmentsView extends Setting {
 }
 
 /** A payment whose result is not known yet: the page polls for it. */
-export interface PendingView extends Setting {
+export interface PendingView extends PageContext {
   readonly amountKobo: number
   /** null: the buyer chooses one on the rail's page. */
   readonly method: PaymentMethodSummary | null

@@ -238,7 +238,7 @@ const OWN_OPTIONS = { max_active_replication_origins: "24" }
 type Settings = Readonly<Record<string, string>>
 
 /** Differences from the default embedded server. */
-export interface Differing {
+export interface ServerOverrides {
   /** The folder of another Postgres's programs, which the account that runs the server can read. */
   readonly programs?: string | undefined
   /** Postgres's own settings. */
@@ -304,7 +304,7 @@ const users = (dataDir: string): ReadonlyArray<number> => {
  */
 export const useEmbeddedServer = async (
   dataDir: string,
-  { programs, settings = {} }: Differing = {},
+  { programs, settings = {} }: ServerOverrides = {},
 ): Promise<EmbeddedServer> => {
   createDataDir(dataDir)
   const account = serverAccount()

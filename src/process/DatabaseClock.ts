@@ -7,7 +7,7 @@ import { Context, Data, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type Problem, problem } from "../base/problem.ts"
 import { formatInstant, MINUTE_MS, SECOND_MS } from "../base/time.ts"
-import { clocksAgree, disagreement, isLookFresh, MAX_DIFFERENCE_MS, noteLook } from "../base/wallClock.ts"
+import { clocksAgree, disagreement, isCheckFresh, MAX_DIFFERENCE_MS, recordClockCheck } from "../base/wallClock.ts"
 import { lastAnswer } from "./lastAnswer.ts"
 import { orElseUnlessStopped } from "./workers.ts"
 
@@ -34,7 +34,7 @@ const look = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const askedAt = performance.now()
   const [row] = yield* sql<{ at: number }>`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at`
-  noteLook({ databaseAt: row!.at, askedAt, answeredAt: performance.now() })
+  recordClockCheck({ databaseAt: row!.at, askedAt, answeredAt: performance.now() })
 })
 
 /** Fails if the clocks disagree; for commands. */
@@ -86,7 +86,7 @@ export class DatabaseClock extends Context.Service<
     DatabaseClock,
     Effect.gen(function* () {
       const lookAndLog = makeLoggedLook()
-      yield* Effect.addFinalizer(() => Effect.sync(() => noteLook(undefined)))
+      yield* Effect.addFinalizer(() => Effect.sync(() => recordClockCheck(undefined)))
       yield* lookAndLog
       // Other queries report a database that is unavailable.
       const lookSafely = lookAndLog.pipe(orElseUnlessStopped((cause) => Effect.logDebug("the database's clock", cause)))
@@ -97,7 +97,7 @@ export class DatabaseClock extends Context.Service<
       )
       return DatabaseClock.of({
         agrees: Effect.flatMap(agreeNow, (agree) =>
-          agree ? Effect.void : Effect.fail(isLookFresh() ? disagrees : uncertain),
+          agree ? Effect.void : Effect.fail(isCheckFresh() ? disagrees : uncertain),
         ),
         disagreement: Effect.map(agreeNow, () => {
           const found = disagreement()

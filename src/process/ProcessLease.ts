@@ -43,12 +43,12 @@ export class ProcessLease extends Context.Service<
   {
     readonly id: number
     /** The rows of this process in flight under the lease of this name. */
-    readonly hand: (lease: string) => InFlightRows
+    readonly inFlight: (lease: string) => InFlightRows
     /**
      * Takes free rows under the lease of this name, one take at a time: between writing a row's number and noting it as in flight, a second
      * take of this process would see it as dropped.
      */
-    readonly taking: (lease: string) => <A, E, R>(take: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+    readonly takeOneAtATime: (lease: string) => <A, E, R>(take: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   }
 >()("billing/process/ProcessLease") {
   static readonly layer: Layer.Layer<ProcessLease, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
@@ -82,8 +82,8 @@ export class ProcessLease extends Context.Service<
       }
       return ProcessLease.of({
         id,
-        hand: (lease) => of(lease).hand,
-        taking: (lease) => of(lease).turn.withPermits(1),
+        inFlight: (lease) => of(lease).hand,
+        takeOneAtATime: (lease) => of(lease).turn.withPermits(1),
       })
     }),
   )

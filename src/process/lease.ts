@@ -54,7 +54,7 @@ const conditions = (
 export const takingOf = Effect.fnUntraced(function* (lease: Lease) {
   const sql = yield* SqlClient.SqlClient
   const runner = yield* ProcessLease
-  return conditions(sql, lease, runner.id, runner.hand(lease.name).ids(lease.forgottenAfterMs)) satisfies Taking
+  return conditions(sql, lease, runner.id, runner.inFlight(lease.name).ids(lease.forgottenAfterMs)) satisfies Taking
 })
 
 const taking = <Row extends { readonly id: string }, E, R>(
@@ -63,11 +63,11 @@ const taking = <Row extends { readonly id: string }, E, R>(
   isTaken: (inFlight: InFlightRows, row: Row) => boolean,
 ): Effect.Effect<ReadonlyArray<Row>, E, R | SqlClient.SqlClient | ProcessLease> =>
   Effect.flatMap(ProcessLease, (runner) =>
-    runner.taking(lease.name)(
+    runner.takeOneAtATime(lease.name)(
       takingOf(lease).pipe(
         Effect.flatMap(statement),
         Effect.map((rows) => {
-          const inFlight = runner.hand(lease.name)
+          const inFlight = runner.inFlight(lease.name)
           const taken = rows.filter((row) => isTaken(inFlight, row))
           inFlight.hold(taken)
           return taken
@@ -92,16 +92,16 @@ export const takeDropped = <Row extends { readonly id: string }, E, R>(
 ) => taking(lease, statement, (inFlight, row) => !inFlight.has(row))
 
 /** Marks rows as in flight before they are written with this process's number. */
-export const hold = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
-  Effect.map(ProcessLease, (runner) => runner.hand(lease.name).hold(rows))
+export const markInFlight = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
+  Effect.map(ProcessLease, (runner) => runner.inFlight(lease.name).hold(rows))
 
 /** Whether a row is in flight in this process now. */
-export const isInHand = (lease: Lease, row: { readonly id: string }) =>
-  Effect.map(ProcessLease, (runner) => runner.hand(lease.name).has(row))
+export const isInFlight = (lease: Lease, row: { readonly id: string }) =>
+  Effect.map(ProcessLease, (runner) => runner.inFlight(lease.name).has(row))
 
 /** Releases rows in memory: unfinished ones may be taken again. */
 export const release = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
-  Effect.map(ProcessLease, (runner) => runner.hand(lease.name).release(rows))
+  Effect.map(ProcessLease, (runner) => runner.inFlight(lease.name).release(rows))
 
 /** Releases rows when `work` on them has ended, in every case. */
 export const releasing = <A, E, R>(

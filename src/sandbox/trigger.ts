@@ -4,7 +4,7 @@ import { findObject } from "../app/objects.ts"
 import type { Json } from "../base/json.ts"
 import { invalid, noSuchReference } from "../base/problem.ts"
 import { currentTime } from "../base/wallClock.ts"
-import { knownClocks } from "../billing/clock/clock.ts"
+import { visibleClocks } from "../billing/clock/clock.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { leastBytes, MAX_DATA_BYTES } from "../outbound/event/data.ts"
@@ -26,7 +26,7 @@ const merge = (object: Json, over: Json): Json => {
 /** Returns the time of the object's clock; undefined if the clock, and so the object, is being deleted. */
 const timeOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   if (clockId === null) return currentTime()
-  return (yield* knownClocks.find(tenant, [clockId])).get(clockId)?.frozen_at
+  return (yield* visibleClocks.find(tenant, [clockId])).get(clockId)?.frozen_at
 })
 
 export const triggerEvent = Effect.fn("sandbox.trigger")(function* (

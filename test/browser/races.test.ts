@@ -4,7 +4,7 @@ import type { Page } from "playwright-core"
 import { describe, expect, it } from "vitest"
 import { inspect, titled, useBuyers } from "../support/browser.ts"
 import { DECLINED, fillCard, PAYS, pay, pick } from "../support/form.ts"
-import { openSession, PRICE, seen, whileHeld } from "../support/hosted.ts"
+import { openSession, PRICE, seen, whileLocked } from "../support/hosted.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { useShop } from "../support/shop.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
@@ -47,7 +47,7 @@ describe("a buyer who clicks Pay twice", () => {
     )
     await pick(page, PAYS)
     const at = await buttonOf(page)
-    await whileHeld(database, "lifecycle_journal", async (waited) => {
+    await whileLocked(database, "lifecycle_journal", async (waited) => {
       await pay(page)
       await waited(1)
       await page.mouse.click(at.x, at.y)
@@ -76,7 +76,7 @@ describe("a buyer who clicks Pay twice", () => {
     await page.goto(url)
     await fillCard(page, PAYS)
     const at = await buttonOf(page)
-    await whileHeld(database, "lifecycle_journal", async (waited) => {
+    await whileLocked(database, "lifecycle_journal", async (waited) => {
       await pay(page)
       await waited(1)
       await page.mouse.click(at.x, at.y)
@@ -97,7 +97,7 @@ describe("two tabs", () => {
     await pick(first, PAYS)
     await pick(second, "asks for a code")
     await second.getByLabel("Card number").fill(PAYS)
-    await whileHeld(database, "lifecycle_journal", async (waited) => {
+    await whileLocked(database, "lifecycle_journal", async (waited) => {
       await pay(first)
       await waited(1)
       await pay(second)
@@ -118,7 +118,7 @@ describe("two tabs", () => {
     await Promise.all([first.goto(url), second.goto(url)])
     await pick(first, DECLINED)
     await pick(second, PAYS)
-    await whileHeld(database, "lifecycle_journal", async (waited) => {
+    await whileLocked(database, "lifecycle_journal", async (waited) => {
       await pay(first)
       await waited(1)
       await pay(second)
@@ -144,7 +144,7 @@ describe("two tabs", () => {
     await Promise.all([first.goto(one.url), second.goto(other.url)])
     await pick(first, PAYS)
     await pick(second, PAYS)
-    await whileHeld(database, "lifecycle_journal", async (waited) => {
+    await whileLocked(database, "lifecycle_journal", async (waited) => {
       await pay(first)
       await waited(1)
       await pay(second)

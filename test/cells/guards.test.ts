@@ -1,11 +1,11 @@
-/** Tests the guards that keep a move from leaving an account at home in two cells (src/cells/standing.ts). */
+/** Tests the guards that keep a move from leaving an account at home in two cells (src/cells/moveState.ts). */
 import { Context, Effect, Exit, Layer, Redacted } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { describe, expect, it } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
 import { Cell } from "../../src/base/cell.ts"
 import { moveAccount, type Route, type Step } from "../../src/cells/moveAccount.ts"
-import { tellProxies } from "../../src/cells/proxy.ts"
+import { updateProxies } from "../../src/cells/proxy.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { LOCKS } from "../../src/postgres/advisoryLocks.ts"
 import { Vault } from "../../src/security/secret/Vault.ts"
@@ -111,7 +111,7 @@ describe("an account", () => {
 
   it("stays where it is while one of the proxies cannot be notified", async () => {
     const { account, keys } = await createMerchant("No proxy")
-    const moved = await moving(account.id, { route: (entries) => tellProxies(["127.0.0.1:1"], entries) })
+    const moved = await moving(account.id, { route: (entries) => updateProxies(["127.0.0.1:1"], entries) })
     expect(String(moved)).toContain("--proxy: 127.0.0.1:1 cannot be used")
     expect([await stateOf(0, account.id), await stateOf(1, account.id)]).toEqual([undefined, undefined])
     data(await createApi(origins[0]!, keys.sk_test).post("/customers", { name: "Ada" }), 201)

@@ -8,7 +8,7 @@ import type { Submission } from "../../src/buying/payment_page/submission.ts"
 import type { Tenant } from "../../src/db/tenant.ts"
 import { WaitForLocks } from "../../src/postgres/lockWait.ts"
 import { checkout, createSession } from "../support/checkout.ts"
-import { hold } from "../support/hold.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { useServices } from "../support/services.ts"
 import { advance, createClock, createCustomer, createPlan, data } from "../support/story.ts"
@@ -53,7 +53,7 @@ const claimed = async (...submitted: ReadonlyArray<Submitted>) => {
 }
 
 const holdSubscription = (id: string) =>
-  hold(database, (sql) => sql`SELECT 1 FROM subscription WHERE id = ${id} FOR UPDATE`)
+  lockUntilReleased(database, (sql) => sql`SELECT 1 FROM subscription WHERE id = ${id} FOR UPDATE`)
 
 describe("submissions of many buyers", () => {
   it("skip some of each buyer's consecutive submissions; all of one buyer's are claimed", async () => {

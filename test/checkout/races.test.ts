@@ -21,7 +21,7 @@ import {
   submitForm,
   tally,
 } from "../support/checkout.ts"
-import { hold, holdTable } from "../support/hold.ts"
+import { holdTable, lockUntilReleased } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, refusal, timeline } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
@@ -136,7 +136,10 @@ const meanwhile = async <A, B>(first: () => Promise<A>, then: () => Promise<B>):
  * may still wait.
  */
 const looked = async <A>(customer: string, ask: () => Promise<A>): Promise<readonly [Promise<A>]> => {
-  const locked = await hold(database, (sql) => sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`)
+  const locked = await lockUntilReleased(
+    database,
+    (sql) => sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`,
+  )
   const asked = ask()
   const waited = await locked.waiters(2)
   await locked.release()
@@ -293,7 +296,10 @@ describe("sessions of different buyers submitted at the same time", () => {
         "overdue subscription": ["subscription", overdue],
       } as const
       const [table, id] = row[what]
-      const { release } = await hold(database, (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`)
+      const { release } = await lockUntilReleased(
+        database,
+        (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`,
+      )
       let waits = true
       const waiting = pay(locked.url, "pm_test_success").finally(() => {
         waits = false

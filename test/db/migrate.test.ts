@@ -8,7 +8,7 @@ import { poolLayer } from "../../src/db/database.ts"
 import { LOCKS } from "../../src/postgres/advisoryLocks.ts"
 import { migrate, migrateFrom } from "../../src/postgres/migrate.ts"
 import { useDatabase } from "../support/database.ts"
-import { hold } from "../support/hold.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 import { eventually } from "../support/story.ts"
 
 const database = useDatabase()
@@ -16,7 +16,7 @@ const database = useDatabase()
 const early = useDatabase("template0")
 
 it("waits for another process's migration beyond the statement timeout", async () => {
-  const locked = await hold(database, (sql) => sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`)
+  const locked = await lockUntilReleased(database, (sql) => sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`)
   const waiting = Effect.runPromise(Effect.provide(migrate, poolLayer(database.url(), 1, { statement_timeout: "50" })))
   await locked.waiters()
   await eventually(() =>
@@ -48,7 +48,7 @@ describe("migrations of a folder", () => {
 
   it("release a table that is in use", async () => {
     write("0003_third", "ALTER TABLE shop ADD COLUMN city text;")
-    const reader = await hold(early, (sql) => sql`SELECT count(*) FROM shop`)
+    const reader = await lockUntilReleased(early, (sql) => sql`SELECT count(*) FROM shop`)
     const running = migrating()
     await reader.waiters()
     const isWaiting = () =>

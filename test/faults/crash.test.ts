@@ -5,7 +5,7 @@ import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { ProcessLease } from "../../src/process/ProcessLease.ts"
 import { createApi } from "../support/api.ts"
 import { type TestDatabase, useDatabase } from "../support/database.ts"
-import { hold } from "../support/hold.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 import { rewind } from "../support/rewind.ts"
 import { type Server, startServer } from "../support/server.ts"
 import { useServices } from "../support/services.ts"
@@ -198,7 +198,10 @@ describe("charges that a dead process left", () => {
     const logged: Array<unknown> = []
     const logger = Logger.layer([Logger.make(({ logLevel, message }) => void logged.push([logLevel, message]))])
     const recover = () => recovering(Effect.provide(recoverAll, logger))
-    const { release } = await hold(LOCKED, (sql) => sql`SELECT 1 FROM subscription WHERE id = ${locked} FOR UPDATE`)
+    const { release } = await lockUntilReleased(
+      LOCKED,
+      (sql) => sql`SELECT 1 FROM subscription WHERE id = ${locked} FOR UPDATE`,
+    )
     await recover()
     expect(await statuses()).toEqual(["incomplete", "active"])
     const [charge] = await LOCKED.run(

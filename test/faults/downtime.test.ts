@@ -10,7 +10,7 @@ import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { sweep } from "../../src/runtime/fire.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
-import { hold, holdTable } from "../support/hold.ts"
+import { holdTable, lockUntilReleased } from "../support/hold.ts"
 import { rewind } from "../support/rewind.ts"
 import { startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
@@ -142,7 +142,10 @@ describe("after downtime", () => {
     expect(await before.stop()).toBe(0)
     for (const { account } of both) await shared.run(() => rewind(account, 7 * DAY_MS))
     const [mine, other] = both as [(typeof both)[0], (typeof both)[0]]
-    const locked = await hold(shared, (sql) => sql`SELECT 1 FROM customer WHERE id = ${mine.customer} FOR UPDATE`)
+    const locked = await lockUntilReleased(
+      shared,
+      (sql) => sql`SELECT 1 FROM customer WHERE id = ${mine.customer} FOR UPDATE`,
+    )
     const after = await startServer(shared.url())
     const renewed = ({ keys, id }: typeof mine) =>
       eventually(async () => {
@@ -174,7 +177,10 @@ describe("after downtime", () => {
       sweep([subscriptionTimers]).pipe(Effect.provide(servicesLayer(alone.url(), KEYS)), Effect.scoped),
     )
     await rail.waiters()
-    const locked = await hold(alone, (sql) => sql`SELECT 1 FROM charge WHERE status = 'pending' FOR UPDATE`)
+    const locked = await lockUntilReleased(
+      alone,
+      (sql) => sql`SELECT 1 FROM charge WHERE status = 'pending' FOR UPDATE`,
+    )
     await rail.release()
     await sweeping
     const statuses = async () => {

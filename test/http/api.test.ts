@@ -7,7 +7,7 @@ import { CATALOGUE } from "../../src/base/problem.ts"
 import { expireClocks } from "../../src/billing/clock/deletion.ts"
 import { createKey } from "../../src/security/key/apiKeys.ts"
 import { createApi } from "../support/api.ts"
-import { hold } from "../support/hold.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 import { useInstance } from "../support/instance.ts"
 import { RESPONSES } from "../support/responses.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
@@ -527,7 +527,7 @@ describe("lists", () => {
     const seen = await createCustomer(api)
     // Made next.
     const older = `${seen.slice(0, -4)}zzzz`
-    const writing = await hold(
+    const writing = await lockUntilReleased(
       database,
       (sql) => sql`
         INSERT INTO customer (account_id, livemode, id, name, metadata, created_at)

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { type Answer, createApi } from "../support/api.ts"
-import { hold, holdTable } from "../support/hold.ts"
+import { holdTable, lockUntilReleased } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
@@ -203,7 +203,7 @@ describe("reports of units at the same time", () => {
 })
 
 const holdRow = (table: string, id: string) =>
-  hold(database, (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`)
+  lockUntilReleased(database, (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`)
 
 describe("requests that need a locked object", () => {
   const report = (id: string) => verb(id, "unit-records", { quantity: 1 })
@@ -460,7 +460,7 @@ describe("subscriptions cancelled at the same time", () => {
   it("wait for a locked checkout, and delay no others", async () => {
     const plan = await createPlan(api)
     const session = await checkout(plan)
-    const locked = await hold(
+    const locked = await lockUntilReleased(
       database,
       (sql) => sql`SELECT 1 FROM checkout_session WHERE id = ${session.id} FOR UPDATE`,
     )
@@ -483,7 +483,10 @@ describe("a locked charge", () => {
     const paying = charge(payer!)
     await rail.waiters(1)
     const [made] = await api.all(`/charges?customer=${payer}`)
-    const locked = await hold(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${made!.id} FOR UPDATE`)
+    const locked = await lockUntilReleased(
+      database,
+      (sql) => sql`SELECT 1 FROM charge WHERE id = ${made!.id} FOR UPDATE`,
+    )
     await rail.release()
     const free = await Promise.all(others.map(charge))
     expect(free.map((answer) => data(answer, 201).status)).toEqual(others.map(() => "succeeded"))

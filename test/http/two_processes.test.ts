@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import type { Answer, Api } from "../support/api.ts"
 import { createApi } from "../support/api.ts"
-import { hold } from "../support/hold.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 import { useInstance } from "../support/instance.ts"
 import { type Server, startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
@@ -101,7 +101,10 @@ describe("a customer", () => {
 
   it("is waited for while it is locked, and delays no others", async () => {
     const [locked, free] = [await payingCustomer(), await payingCustomer()]
-    const holding = await hold(database, (sql) => sql`SELECT 1 FROM customer WHERE id = ${locked} FOR UPDATE`)
+    const holding = await lockUntilReleased(
+      database,
+      (sql) => sql`SELECT 1 FROM customer WHERE id = ${locked} FOR UPDATE`,
+    )
     const waiting = api.post("/charges", { ...SALE, customer: locked })
     await holding.waiters()
     expect(outcome(await api.post("/charges", { ...SALE, customer: free }))).toBe(201)

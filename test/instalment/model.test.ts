@@ -9,7 +9,7 @@ import { isSaving } from "../../machines/instalment.ts"
 import { hasMissed } from "../../machines/instalment_schedule.ts"
 import { type InstalmentPlanRow, instalmentPlans, renderInstalmentPlan } from "../../src/buying/instalment/plan.ts"
 import { amountOf, type Move, start, state, step, type World } from "../support/instalmentModel.ts"
-import { type Begun, beginPlan, cancel, createProduct, pay, useShop } from "../support/instalments.ts"
+import { beginPlan, cancel, createProduct, pay, type StartedPlan, useShop } from "../support/instalments.ts"
 import { useInstance } from "../support/instance.ts"
 import { advance, createClock, data } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
@@ -95,7 +95,7 @@ const findWalks = (): { readonly walks: ReadonlyArray<Walk>; readonly taken: Rea
 const instant = (at: number): string => new Date(at).toISOString()
 
 /** Does a move over HTTP. A move that the machine ignores is refused. */
-const act = async (world: World, move: Move, plan: Begun, clock: string): Promise<void> => {
+const act = async (world: World, move: Move, plan: StartedPlan, clock: string): Promise<void> => {
   const path = `/provider-savings/${plan.id}`
   const here = state(world)
   switch (move.type) {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest"
 import type { Answer } from "../support/api.ts"
 import { submitForm } from "../support/checkout.ts"
-import { type Begun, beginPlan, cancel, createProduct, pay, useShop } from "../support/instalments.ts"
+import { beginPlan, cancel, createProduct, pay, type StartedPlan, useShop } from "../support/instalments.ts"
 import { useInstance } from "../support/instance.ts"
 import { advance, createClock, data } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
@@ -20,7 +20,7 @@ const get = async (id: string) => data(await api.get(`/provider-savings/${id}`))
 const BUYER = { buyer: { name: "Ada", email: "ada@example.com" } }
 
 /** The charges for a plan, and the balances of its books. */
-const moneyOf = async ({ id }: Pick<Begun, "id">) => {
+const moneyOf = async ({ id }: Pick<StartedPlan, "id">) => {
   const [row] = await database.run(
     (sql) => sql<{ paid: number; pending: number; refundable: number; held: number }>`
       SELECT count(*) FILTER (WHERE status = 'succeeded' AND NOT refund_due) AS paid, count(*) FILTER (WHERE status = 'pending') AS pending,

@@ -95,7 +95,9 @@ describe("the room for bodies", () => {
           for (const one of kept) expect(bodies.of(one)).toBe(`body of ${one.event_id}`)
         }
         for (const one of kept) bodies.release(one)
-        expect([bodies.bytes, bodies.size, bodies.heldBy("acct_0"), bodies.heldBy("we_0_0")]).toEqual([0, 0, 0, 0])
+        expect([bodies.bytes, bodies.size, bodies.reservedBy("acct_0"), bodies.reservedBy("we_0_0")]).toEqual([
+          0, 0, 0, 0,
+        ])
       }),
       // Each case occurs with any seed: larger than all the room, refused beside others, an event of two endpoints.
       { examples: [[[step(0, 0, 0, 12_000), step(1, 0, 1, 1)]], [[step(0, 0, 0, 1), step(0, 1, 0, 1)]]] },
@@ -111,8 +113,8 @@ describe("the room for bodies", () => {
         refused = bodies.take(waiting(account, endpoint % 32, event++, 64 * KIB)) ? 0 : refused + 1
     }
     takeAll(0)
-    expect(bodies.heldBy("acct_0")).toBeGreaterThan(5 * MIB)
-    expect(bodies.heldBy("acct_0")).toBeLessThanOrEqual(ALONE_BYTES)
+    expect(bodies.reservedBy("acct_0")).toBeGreaterThan(5 * MIB)
+    expect(bodies.reservedBy("acct_0")).toBeLessThanOrEqual(ALONE_BYTES)
     for (let account = 1; account < 50; account++) takeAll(account)
     expect(bodies.bytes).toBeLessThanOrEqual(MAX_BYTES)
     expect(bodies.take(waiting(50, 0, event++, 64 * KIB))).toBe(true)
@@ -186,7 +188,7 @@ const createLanes = () => {
   /** A round of the worker, without its database. */
   const round = () => {
     const { tried } = lanes
-    for (const { lane, delivery } of tried) lane.recorded(delivery.seq)
+    for (const { queue, delivery } of tried) queue.recorded(delivery.seq)
     lanes.recorded(tried)
     lanes.takeRoom()
     loadAll(lanes.bodies, (id) => `${id} ${"x".repeat(10)}`)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { type AccountKey, Remembered } from "../../src/security/key/Remembered.ts"
+import { type AccountKey, KeyCache } from "../../src/security/key/KeyCache.ts"
 
 const key = (id: string, account_id: string): AccountKey => ({
   kind: "account",
@@ -15,8 +15,8 @@ const key = (id: string, account_id: string): AccountKey => ({
   api_plan: "starter",
 })
 
-const listening = (): Remembered => {
-  const remembered = new Remembered()
+const listening = (): KeyCache => {
+  const remembered = new KeyCache()
   remembered.listening(true)
   return remembered
 }
@@ -32,7 +32,7 @@ describe("cached keys (decision J5)", () => {
   })
 
   it("are not used while changes are not received", () => {
-    const remembered = new Remembered()
+    const remembered = new KeyCache()
     remembered.set("a", mine, { at: 0, changes: remembered.changes })
     expect(remembered.get("a", 1)).toBeUndefined()
     remembered.listening(true)

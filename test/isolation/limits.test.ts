@@ -26,15 +26,15 @@ describe("requests in progress", () => {
 
 describe("bodies of unknown callers", () => {
   it("are limited in size for each address, and for all together", () => {
-    const { hold } = limits()
+    const { buffer } = limits()
     const fill = (address: string) => Array.from({ length: 32 }, () => ({ address, call: request() }))
     const reserved = Array.from({ length: 8 }, (_, n) => fill(`192.0.2.${n}`)).flat()
-    for (const { address, call } of reserved) expect(hold(call, address, MIB / 4)).toBeUndefined()
-    expect(hold(request(), "192.0.2.0", 1)?.code).toBe("too_many_in_flight")
-    expect(hold(request(), "198.51.100.1", 1)?.code).toBe("service_unavailable")
+    for (const { address, call } of reserved) expect(buffer(call, address, MIB / 4)).toBeUndefined()
+    expect(buffer(request(), "192.0.2.0", 1)?.code).toBe("too_many_in_flight")
+    expect(buffer(request(), "198.51.100.1", 1)?.code).toBe("service_unavailable")
     end(reserved[0]!.call)
-    expect(hold(request(), "198.51.100.1", MIB / 4)).toBeUndefined()
-    expect(hold(request(), "192.0.2.0", MIB / 4)?.code).toBe("service_unavailable")
+    expect(buffer(request(), "198.51.100.1", MIB / 4)).toBeUndefined()
+    expect(buffer(request(), "192.0.2.0", MIB / 4)?.code).toBe("service_unavailable")
   })
 })
 

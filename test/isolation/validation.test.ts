@@ -4,9 +4,9 @@ import { describe, expect, it } from "vitest"
 import { Problem } from "../../src/base/problem.ts"
 import { planApi } from "../../src/billing/plan/api.ts"
 import { parseBody } from "../../src/http/parseBody.ts"
-import { judgesOf } from "../../src/http/validation.ts"
+import { validatorsOf } from "../../src/http/validation.ts"
 
-const { body: judge } = judgesOf(planApi.create)
+const { body: judge } = validatorsOf(planApi.create)
 
 const fault = (body: unknown) => {
   const error = Effect.runSync(Effect.flip(judge(body).decoded))

@@ -1,7 +1,7 @@
 /** Tests reminders of subscriptions that start, or are paid, while their plan's rules change (decision C3). */
 import { Effect } from "effect"
 import { expect, it } from "vitest"
-import { hold } from "../support/hold.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 import { useInstance } from "../support/instance.ts"
 import { createCustomer, createPlan, data } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
@@ -40,7 +40,7 @@ it("use the new rules for a subscription that starts while they change", async (
       (sql) => sql`UPDATE plan SET reminders = jsonb_set(reminders, '{pre_due_days}', '[5]') WHERE id = ${plan}`,
     )
     // As a change of the plan does it: locked first.
-    const changing = await hold(database, (sql) =>
+    const changing = await lockUntilReleased(database, (sql) =>
       Effect.andThen(
         sql`SELECT 1 FROM plan WHERE id = ${plan} FOR UPDATE`,
         sql`UPDATE plan SET reminders = jsonb_set(reminders, '{pre_due_days}', '[7]') WHERE id = ${plan}`,
@@ -55,7 +55,7 @@ it("use the new rules for a subscription that starts while they change", async (
 
 it("cannot change before a transaction that uses them is written", async () => {
   const plan = await createPlan(api)
-  const beginning = await hold(database, (sql) => sql`SELECT 1 FROM plan WHERE id = ${plan} FOR KEY SHARE`)
+  const beginning = await lockUntilReleased(database, (sql) => sql`SELECT 1 FROM plan WHERE id = ${plan} FOR KEY SHARE`)
   const changing = api.patch(`/plans/${plan}`, { reminders: { pre_due_days: [7] } })
   await beginning.waiters()
   await beginning.release()

@@ -5,7 +5,7 @@ import { expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
 import { QueuePoller } from "../../src/process/QueuePoller.ts"
 import { useDatabase } from "../support/database.ts"
-import { hold } from "../support/hold.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 
 const database = useDatabase()
 
@@ -66,7 +66,7 @@ it("polls again after a failed poll", async () => {
 it("delays no queue because of another that cannot be polled", async () => {
   await database.run((sql) => sql`CREATE TABLE locked_queue AS SELECT 1 AS id LIMIT 0`)
   await database.run((sql) => sql`CREATE TABLE other_queue AS SELECT 1 AS id`)
-  const { release } = await hold(database, (sql) => sql`LOCK TABLE locked_queue IN ACCESS EXCLUSIVE MODE`)
+  const { release } = await lockUntilReleased(database, (sql) => sql`LOCK TABLE locked_queue IN ACCESS EXCLUSIVE MODE`)
   const notified = await run(
     Effect.gen(function* () {
       const [sql, poller, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]

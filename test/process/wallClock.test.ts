@@ -3,14 +3,14 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterEach, expect, it } from "vitest"
 import { DAY_MS, SECOND_MS } from "../../src/base/time.ts"
-import { clocksAgree, currentTime, disagreement, noteLook } from "../../src/base/wallClock.ts"
+import { clocksAgree, currentTime, disagreement, recordClockCheck } from "../../src/base/wallClock.ts"
 
-afterEach(() => noteLook(undefined))
+afterEach(() => recordClockCheck(undefined))
 
 /** A check in which the database's clock was this far ahead, and which took this long. */
 const look = (aheadMs: number, { tookMs = 0, agoMs = 0 } = {}) => {
   const answeredAt = performance.now() - agoMs
-  noteLook({ databaseAt: Date.now() - agoMs + aheadMs - tookMs / 2, askedAt: answeredAt - tookMs, answeredAt })
+  recordClockCheck({ databaseAt: Date.now() - agoMs + aheadMs - tookMs / 2, askedAt: answeredAt - tookMs, answeredAt })
 }
 
 it("is this machine's if no database differs, or differs by less than two seconds", () => {

@@ -5,7 +5,7 @@ import { Effect, Redacted } from "effect"
 import { beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
-import { giveCredentials } from "../../src/rails/credential/credentials.ts"
+import { replaceCredentials } from "../../src/rails/credential/credentials.ts"
 import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { Vault } from "../../src/security/secret/Vault.ts"
 import { useOwnInstance } from "../support/instance.ts"
@@ -24,7 +24,7 @@ const HASH = "hash_of_callbacks"
 
 const give = (id: string, rail: OutsideRail, fields: Readonly<Record<string, string>>) =>
   database.run(() =>
-    giveCredentials(
+    replaceCredentials(
       id,
       rail,
       Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, Redacted.make(value)])),

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { switchFence } from "../../src/cells/fence.ts"
 import { movedTables } from "../../src/cells/tables.ts"
-import { hold } from "../support/hold.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 import { post } from "../support/rails/callbacks.ts"
 import { faults } from "../support/rails/fault.ts"
 import { BOTH, DUE, type LiveAccount, useRails } from "../support/rails/live.ts"
@@ -96,7 +96,7 @@ describe.each(BOTH)("%s", (name) => {
       return (await account.charge(PRICE)).id
     }
     const [first, second] = [await pending(mine), await pending(other)]
-    const locked = await hold(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${first} FOR UPDATE`)
+    const locked = await lockUntilReleased(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${first} FOR UPDATE`)
     expect([mine.rail.settle(first), other.rail.settle(second)]).toEqual([true, true])
     expect(await other.settled(second)).toMatchObject({ status: "succeeded" })
     await locked.release()

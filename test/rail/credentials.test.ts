@@ -10,7 +10,7 @@ import { KEYS } from "../../scripts/server.ts"
 import { readCredentials } from "../../src/cli/credentialsFile.ts"
 import { ConfigProblem, type EncryptionKey } from "../../src/config/Config.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
-import { giveCredentials, purgeReplaced, switchRail } from "../../src/rails/credential/credentials.ts"
+import { purgeReplaced, replaceCredentials, switchRail } from "../../src/rails/credential/credentials.ts"
 import { RailCredentials, railAccountKey } from "../../src/rails/credential/RailCredentials.ts"
 import type { Credentials, OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { Vault } from "../../src/security/secret/Vault.ts"
@@ -239,8 +239,8 @@ describe("credentials at rest", () => {
   it("are in plain text nowhere in a dump, and open in their own place only", async () => {
     const [id, other] = [await newAccount(), await newAccount()]
     const secrets = { secret_key: "sk_live_dumped_0123456789", webhook_secret: "hash_dumped_0123456789" }
-    await inProcess(giveCredentials(id, "flutterwave", redacted(secrets)))
-    await inProcess(giveCredentials(id, "paystack", redacted({ secret_key: "sk_live_dumped_too_987654321" })))
+    await inProcess(replaceCredentials(id, "flutterwave", redacted(secrets)))
+    await inProcess(replaceCredentials(id, "paystack", redacted({ secret_key: "sk_live_dumped_too_987654321" })))
     const rows = await dump(database)
     for (const spelling of [...Object.values(secrets), "sk_live_dumped_too_987654321"].flatMap(spellings))
       expect([spelling, rows.filter((row) => row.includes(spelling))]).toEqual([spelling, []])
@@ -271,9 +271,9 @@ describe("credentials at rest", () => {
     const [old, fresh, gone] = [32, 32, 32].map((bytes): EncryptionKey => Redacted.make(randomBytes(bytes)))
     await database.run((sql) => sql`DELETE FROM rail_credential`)
     const fields = { secret_key: "sk_live_rotated" }
-    await inProcess(giveCredentials(id, "paystack", redacted({ secret_key: "sk_live_before" })), [old!])
-    await inProcess(giveCredentials(id, "paystack", redacted(fields)), [old!])
-    await inProcess(giveCredentials(id, "flutterwave", redacted(FLUTTERWAVE)), [old!])
+    await inProcess(replaceCredentials(id, "paystack", redacted({ secret_key: "sk_live_before" })), [old!])
+    await inProcess(replaceCredentials(id, "paystack", redacted(fields)), [old!])
+    await inProcess(replaceCredentials(id, "flutterwave", redacted(FLUTTERWAVE)), [old!])
     const rotate = (command: string, ...keys: ReadonlyArray<EncryptionKey | undefined>) =>
       runToEnd("src/cli.ts", [command, "rotate", "--json"], {
         DATABASE_URL: Redacted.value(database.url()),
@@ -286,7 +286,7 @@ describe("credentials at rest", () => {
     expect(await signing(id, "paystack", [fresh!])).toEqual([fields, { secret_key: "sk_live_before" }])
 
     // One that no key opens is unchanged, and is named. The others are still resealed.
-    await inProcess(giveCredentials(lost, "paystack", redacted(fields)), [gone!])
+    await inProcess(replaceCredentials(lost, "paystack", redacted(fields)), [gone!])
     const refused = await rotate("rail", old, fresh)
     expect([refused.code, refused.output]).toEqual([1, ""])
     expect(refused.errors).toMatch(new RegExp(`opens 1 secrets, such as rail_credential ${lost} paystack .*; 3 were`))
@@ -310,9 +310,9 @@ describe("replaced credentials", () => {
     const [first, second] = [keys[0]!, keys[1]!]
     await inProcess(
       Effect.gen(function* () {
-        yield* giveCredentials(id, "paystack", redacted(first))
+        yield* replaceCredentials(id, "paystack", redacted(first))
         expect(plain(Result.getOrThrow((yield* find(id, "paystack"))!))).toEqual(first)
-        yield* giveCredentials(id, "paystack", redacted(second))
+        yield* replaceCredentials(id, "paystack", redacted(second))
         // A process that has used the first ones uses the second immediately.
         expect(plain(Result.getOrThrow((yield* find(id, "paystack"))!))).toEqual(second)
       }),
@@ -338,7 +338,7 @@ describe("replaced credentials", () => {
           n % 5 === 4
             ? Effect.asVoid(switchRail(id, "simulator"))
             : Effect.asVoid(
-                giveCredentials(id, rails[n % 2]!, redacted({ secret_key: `sk_${n}`, webhook_secret: "x" })),
+                replaceCredentials(id, rails[n % 2]!, redacted({ secret_key: `sk_${n}`, webhook_secret: "x" })),
               ),
         { concurrency: "unbounded" },
       ),
@@ -355,7 +355,7 @@ describe("replaced credentials", () => {
   it("of many accounts are found together", async () => {
     const ids = await Promise.all(Array.from({ length: 12 }, newAccount))
     await inProcess(
-      Effect.forEach(ids.slice(2), (id) => giveCredentials(id, "paystack", redacted({ secret_key: `sk_${id}` }))),
+      Effect.forEach(ids.slice(2), (id) => replaceCredentials(id, "paystack", redacted({ secret_key: `sk_${id}` }))),
     )
     const found = await inProcess(
       Effect.flatMap(RailCredentials, ({ find }) =>

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest"
 import { createApi } from "../support/api.ts"
 import { open as openPage, submit, submitForm } from "../support/checkout.ts"
-import { type Begun, beginPlan, cancel, createProduct } from "../support/instalments.ts"
+import { beginPlan, cancel, createProduct, type StartedPlan } from "../support/instalments.ts"
 import { BOTH, type LiveAccount, useRails } from "../support/rails/live.ts"
 import { data } from "../support/story.ts"
 
@@ -15,8 +15,8 @@ const begin = async ({ api }: LiveAccount) => {
   data(await api.patch("/providers/me/vertical", { vertical: "ecommerce" }))
   return beginPlan(buyers(), await createProduct(api))
 }
-const get = async ({ api }: LiveAccount, { id }: Begun) => data(await api.get(`/provider-savings/${id}`))
-const newest = async ({ id }: Begun) => {
+const get = async ({ api }: LiveAccount, { id }: StartedPlan) => data(await api.get(`/provider-savings/${id}`))
+const newest = async ({ id }: StartedPlan) => {
   const [row] = await database.run(
     (sql) => sql<{ id: string }>`SELECT charge_id AS id FROM instalment_plan WHERE id = ${id}`,
   )

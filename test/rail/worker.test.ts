@@ -9,7 +9,7 @@ import { ProcessLease } from "../../src/process/ProcessLease.ts"
 import { QueuePoller } from "../../src/process/QueuePoller.ts"
 import { unclear } from "../../src/rails/rail/http.ts"
 import { callLease } from "../../src/rails/rail_call/queue.ts"
-import { type Caller, railCallWorker } from "../../src/rails/rail_call/worker.ts"
+import { type CallHandler, railCallWorker } from "../../src/rails/rail_call/worker.ts"
 import { useDatabase } from "../support/database.ts"
 import { eventually } from "../support/story.ts"
 
@@ -35,7 +35,7 @@ it("uses no connection while it waits for its turn to take calls", async () => {
     yield* sql`INSERT INTO rail_call (account_id, livemode, id, rail, kind, rank) VALUES (${account.id}, true, 'chg_1', 'paystack', 'charge', 0)`
     yield* railCallWorker([idle])
     // The worker polls several times, as a call is queued. If it kept a connection, the second statement would wait.
-    return yield* runner.taking(callLease.name)(Effect.andThen(sql`SELECT pg_sleep(0.4)`, sql`SELECT 1 AS one`))
+    return yield* runner.takeOneAtATime(callLease.name)(Effect.andThen(sql`SELECT pg_sleep(0.4)`, sql`SELECT 1 AS one`))
   }).pipe(Effect.scoped)
   expect(await Effect.runPromise(Effect.provide(takes, pool()))).toEqual([{ one: 1 }])
 })
@@ -44,7 +44,7 @@ it("leaves a call unchanged that cannot be prepared, and makes the others", asyn
   const SENT_AT = Date.UTC(2026, 0, 31, 12)
   const prepared = new Map<string, number | null>()
   const failed: Array<number | null> = []
-  const caller: Caller<never> = {
+  const caller: CallHandler<never> = {
     kinds: ["charge"],
     prepare: (calls) => {
       const broken = calls.find(({ id }) => id === "chg_broken")

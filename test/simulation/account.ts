@@ -1,11 +1,11 @@
 /** Runs an account by its schedule: the steps of its merchant, its buyers and its rails. */
 import { Redacted } from "effect"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
-import { giveCredentials } from "../../src/rails/credential/credentials.ts"
+import { replaceCredentials } from "../../src/rails/credential/credentials.ts"
 import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import type { Forgery } from "../support/rails/callback.ts"
 import type { Callback, Merchant } from "../support/rails/wire.ts"
-import type { Heard, Party } from "./rails.ts"
+import type { Party, RailCall } from "./rails.ts"
 import type { CallbackWay, Schedule, Step } from "./schedule.ts"
 import { newestOf, paymentsOnPages, undecidedOf } from "./seen.ts"
 import { LOST } from "./service.ts"
@@ -40,7 +40,7 @@ export interface Mark {
 export class Account implements Party {
   readonly schedule: Schedule
   readonly merchants: Partial<Record<OutsideRail, Merchant>> = {}
-  readonly railCalls: Array<Heard> = []
+  readonly railCalls: Array<RailCall> = []
   readonly marks: Array<Mark> = []
   /** The account's history, for debugging. */
   readonly story: Array<string> = []
@@ -114,7 +114,7 @@ export class Account implements Party {
       secret_key: Redacted.make(merchant.secretKey),
       ...(rail === "flutterwave" ? { webhook_secret: Redacted.make(merchant.webhookSecret) } : {}),
     }
-    await this.#world.operate(giveCredentials(this.id, rail, secrets))
+    await this.#world.operate(replaceCredentials(this.id, rail, secrets))
   }
 
   #saveCard = async (rail: OutsideRail): Promise<string> => {

@@ -9,7 +9,7 @@ import { faultOf } from "./faults.ts"
 import type { CallbackWay, Planned, Schedule } from "./schedule.ts"
 
 /** A rail's statement about a charge that counts for the books. */
-export interface Told {
+export interface RailReport {
   readonly status: "succeeded" | "failed" | "abandoned"
   readonly amountKobo: number
   readonly currency: string
@@ -17,7 +17,7 @@ export interface Told {
 }
 
 /** A call that reached its rail. */
-export interface Heard {
+export interface RailCall {
   readonly rail: OutsideRail
   readonly kind: Call["kind"]
   /** In our spelling. */
@@ -26,14 +26,14 @@ export interface Heard {
   /** The process that made it. */
   readonly generation: number
   /** undefined: no statement that counts. */
-  readonly report: Told | undefined
+  readonly report: RailReport | undefined
 }
 
 /** An account's merchants at the rails. */
 export interface Party {
   readonly schedule: Schedule
   readonly merchants: Partial<Record<OutsideRail, Merchant>>
-  readonly railCalls: Array<Heard>
+  readonly railCalls: Array<RailCall>
   /** A callback of its rail arrives. */
   readonly called: (rail: OutsideRail, callback: Callback, way: CallbackWay) => void
 }
@@ -188,7 +188,7 @@ export class RailsOfAll {
     // Refused with words only.
     if (kind === "charge" && transaction.spoken === "error" && status === "failed") return undefined
     const { amountKobo, currency } = transaction
-    return { status, amountKobo, currency, isMisnamed } satisfies Told
+    return { status, amountKobo, currency, isMisnamed } satisfies RailReport
   }
 
   /** Forwards the rails' announcements. */

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { LOCKS } from "../../src/postgres/advisoryLocks.ts"
 
 /** The state of an account's work. */
-export interface Standing {
+export interface WorkState {
   readonly id: string
   /** True if work is in progress or due now. */
   readonly is_busy: boolean
@@ -15,10 +15,10 @@ export interface Standing {
 }
 
 /** The work of accounts. A throttled rail does not make an account busy: its calls are due after the throttle. */
-export const standings = (accounts: ReadonlyArray<string>) =>
+export const workStates = (accounts: ReadonlyArray<string>) =>
   Effect.flatMap(
     SqlClient.SqlClient,
-    (sql) => sql<Standing>`
+    (sql) => sql<WorkState>`
       SELECT a.id, t.is_due, t.is_due OR c.is_due OR r.is_busy AS is_busy,
         ceil(extract(epoch FROM least(t.next_at, c.next_at) - clock_timestamp()) * 1000)::float8 AS next_ms
       FROM unnest(${accounts}::text[]) AS a (id)

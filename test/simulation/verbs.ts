@@ -8,7 +8,7 @@ import { MethodUsers } from "../../src/billing/customer/MethodUsers.ts"
 import { detach } from "../../src/billing/payment_method/paymentMethods.ts"
 import { createCharges } from "../../src/billing/payments/createCharge.ts"
 import { PaymentSubjects } from "../../src/billing/payments/PaymentSubjects.ts"
-import { askForBuyer } from "../../src/billing/payments/statusChecks.ts"
+import { queueBuyerStatusCheck } from "../../src/billing/payments/statusChecks.ts"
 import { waitForPayment } from "../../src/billing/payments/waitForPayment.ts"
 import { createSubscriptions } from "../../src/billing/subscription/create.ts"
 import {
@@ -83,7 +83,7 @@ export const verbs = {
   comeBack: (ref: Ref): Request =>
     Effect.gen(function* () {
       const { writing } = yield* TenantDatabase
-      yield* writing(tenantOf(ref), askForBuyer(ref, true))
+      yield* writing(tenantOf(ref), queueBuyerStatusCheck(ref, true))
       return undefined
     }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code))),
   charge: (tenant: Tenant, customer: string, amount: number) =>

@@ -7,7 +7,7 @@ import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { replayJournal } from "../../src/runtime/replay.ts"
 import type { Transaction } from "../support/rails/transaction.ts"
 import type { Account } from "./account.ts"
-import type { Heard, Told } from "./rails.ts"
+import type { RailCall, RailReport } from "./rails.ts"
 import type { World } from "./world.ts"
 
 interface Charge {
@@ -77,7 +77,7 @@ const isNeverRight = (transaction: Transaction | undefined, amountKobo: number):
   transaction?.status === "succeeded" && !isPaid(transaction, amountKobo)
 
 /** The exception for an answer, if there is one. */
-const exceptionOf = (report: Told, amountKobo: number): string | undefined => {
+const exceptionOf = (report: RailReport, amountKobo: number): string | undefined => {
   if (report.isMisnamed) return "reference_differs"
   if (report.currency !== "NGN") return "currency_differs"
   if (report.status !== "succeeded") return report.amountKobo === amountKobo ? undefined : "amount_differs"
@@ -163,7 +163,7 @@ class Verdict {
     const { railCalls } = this.#account
     // From then on the refund is verified.
     const refunded = railCalls.findIndex(({ reference, kind }) => reference === id && kind === "refund")
-    const planted = railCalls.flatMap(({ reference, report }: Heard, index) => {
+    const planted = railCalls.flatMap(({ reference, report }: RailCall, index) => {
       const isAbout = reference === id && report !== undefined && (refunded === -1 || index < refunded)
       const kind = isAbout ? exceptionOf(report, amount_kobo) : undefined
       return kind === undefined ? [] : [{ kind, kobo: report!.amountKobo, certain: isCertain(this.#account, index) }]

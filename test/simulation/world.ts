@@ -14,7 +14,7 @@ import type { Account } from "./account.ts"
 import type { RailsOfAll } from "./rails.ts"
 import type { Kill } from "./schedule.ts"
 import { type Complaint, type LOST, type Service, type Services, startService } from "./service.ts"
-import { type Standing, standings } from "./time.ts"
+import { type WorkState, workStates } from "./time.ts"
 
 const LOOK_EVERY_MS = 10
 /** By then no work is in progress, on a busy machine. */
@@ -121,7 +121,7 @@ export class World {
     const callCounts = new Map(waiting.map(({ account }) => [account.id, account.railCalls.length]))
     // Work in progress before the check may start work after it.
     const idle = new Set(waiting.filter(({ account }) => account.underWay === 0).map(({ account }) => account.id))
-    const found = await this.operate(standings(waiting.map(({ account }) => account.id)))
+    const found = await this.operate(workStates(waiting.map(({ account }) => account.id)))
     const byAccount = new Map(found.map((current) => [current.id, current]))
     if (found.some(({ is_due }) => is_due)) void this.#sweep()
     const rests = ({ account }: Waiting) => idle.has(account.id) && !byAccount.get(account.id)!.is_busy
@@ -140,7 +140,7 @@ export class World {
       )
   }
 
-  #letPass = async (resting: ReadonlyArray<Waiting>, states: ReadonlyMap<string, Standing>): Promise<void> => {
+  #letPass = async (resting: ReadonlyArray<Waiting>, states: ReadonlyMap<string, WorkState>): Promise<void> => {
     const passing = resting.flatMap((one) => {
       const { id } = one.account
       const next = states.get(id)!.next_ms

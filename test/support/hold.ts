@@ -5,7 +5,10 @@ import type { Sql, TestDatabase } from "./database.ts"
 import { eventually } from "./story.ts"
 
 /** Keeps `lock`'s locks until `release`, so that other transactions stop when they need them. */
-export const hold = async (database: TestDatabase, lock: (sql: Sql) => Effect.Effect<unknown, SqlError.SqlError>) => {
+export const lockUntilReleased = async (
+  database: TestDatabase,
+  lock: (sql: Sql) => Effect.Effect<unknown, SqlError.SqlError>,
+) => {
   const [reached, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const holding = database.run((sql) =>
     sql.withTransaction(
@@ -55,4 +58,4 @@ export const hold = async (database: TestDatabase, lock: (sql: Sql) => Effect.Ef
 
 /** Locks a table against writes. */
 export const holdTable = (database: TestDatabase, table: string) =>
-  hold(database, (sql) => sql.unsafe(`LOCK TABLE ${table} IN EXCLUSIVE MODE`))
+  lockUntilReleased(database, (sql) => sql.unsafe(`LOCK TABLE ${table} IN EXCLUSIVE MODE`))

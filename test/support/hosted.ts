@@ -65,7 +65,7 @@ export const seenOf = async (api: Api, subscription: string): Promise<ReadonlyAr
  * Locks a table during `work`: transactions that write to it stop in the middle of their work. `work` gets a function
  * that waits until this many wait, for it or for one that waits for it.
  */
-export const whileHeld = async (
+export const whileLocked = async (
   database: TestDatabase,
   table: string,
   work: (waited: (count: number) => Promise<unknown>) => Promise<void>,

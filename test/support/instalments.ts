@@ -33,7 +33,7 @@ export const createProduct = async (api: Api, over: Readonly<Record<string, unkn
     201,
   ).id
 
-export interface Begun {
+export interface StartedPlan {
   readonly id: string
   readonly token: string
   readonly pageUrl: string
@@ -46,16 +46,16 @@ export const beginPlan = async (
   buyers: Api,
   product: string,
   over: Readonly<Record<string, unknown>> = {},
-): Promise<Begun> => {
+): Promise<StartedPlan> => {
   const made = data(await buyers.post(`/public/save-to-buy/products/${product}/plans`, { buyer: BUYER, ...over }), 201)
   return { id: made.publicId, token: made.accessToken, pageUrl: made.pageUrl, paymentUrl: made.paymentUrl }
 }
 
 /** Pays the amount due, or more, as a program does. */
-export const pay = (plan: Pick<Begun, "paymentUrl">, fields: Readonly<Record<string, unknown>> = {}) =>
+export const pay = (plan: Pick<StartedPlan, "paymentUrl">, fields: Readonly<Record<string, unknown>> = {}) =>
   submit(`${plan.paymentUrl}`, { payment_method: VISA, ...fields })
 
-export const cancel = (buyers: Api, { token }: Pick<Begun, "token">) =>
+export const cancel = (buyers: Api, { token }: Pick<StartedPlan, "token">) =>
   buyers.post(`/public/save-to-buy/p/${token}/cancel`)
 
 /** The error of an answer that must have that status. */

@@ -7,7 +7,7 @@ import { appendEvents } from "../../src/outbound/event/events.ts"
 import { purgeEvents } from "../../src/outbound/webhook/housekeeping.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
-import { hold } from "../support/hold.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 import { useReceiver } from "../support/receiver.ts"
 import { startServer } from "../support/server.ts"
 import { data, eventually } from "../support/story.ts"
@@ -151,7 +151,7 @@ describe("a locked row", () => {
     }
     await append(mine.tenant, 1)
     const answer = await asked.promise
-    const locked = await hold(database, (sql) => sql.unsafe(lock, [mine.id]).unprepared)
+    const locked = await lockUntilReleased(database, (sql) => sql.unsafe(lock, [mine.id]).unprepared)
     answer()
     const waiting = await locked.waiters()
     await append(other.tenant, 1)

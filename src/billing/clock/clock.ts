@@ -48,7 +48,7 @@ export type ClockRow = RowOf<typeof clocks>
 const isVisible = ({ state }: ClockRow): boolean => state !== "deleting"
 
 /** The clocks that the API shows: all but those being deleted. */
-export const knownClocks: Pick<Table<ClockRow>, "find" | "get" | "lock" | "lockOne"> = {
+export const visibleClocks: Pick<Table<ClockRow>, "find" | "get" | "lock" | "lockOne"> = {
   find: (tenant, ids) =>
     Effect.map(clocks.find(tenant, ids), (found) => new Map([...found].filter(([, row]) => isVisible(row)))),
   get: (tenant, id) => Effect.filterOrFail(clocks.get(tenant, id), isVisible, () => noSuch(CLOCK_NOUN, id)),

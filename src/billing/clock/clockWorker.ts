@@ -14,7 +14,7 @@ import { ProcessLease } from "../../process/ProcessLease.ts"
 import { orElseUnlessStopped, untilClocksAgree } from "../../process/workers.ts"
 import { type ClockRow, clockLease } from "./clock.ts"
 import { CLOCK_CHANNEL } from "./clocks.ts"
-import { awaitSent, type ClockWork, inLanes, numberByClock, step, stepFailed } from "./steps.ts"
+import { awaitSent, type ClockWork, numberByClock, runInShards, step, stepFailed } from "./steps.ts"
 
 /** Clocks that one process advances concurrently: a step mostly waits for the database. */
 const SLOTS = 8
@@ -119,7 +119,7 @@ const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(
       const next = yield* Effect.uninterruptible(step(work, clock, shards))
       losses = 0
       if (next === "nothing") return
-      if (next === "shards") yield* inLanes(work, clock, shards, isOver)
+      if (next === "shards") yield* runInShards(work, clock, shards, isOver)
       if (yield* isOver) return yield* giveBack(clock)
     }
   })

@@ -15,7 +15,7 @@ import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance, rowAfter } from "../../runtime/lifecycle.ts"
 import { amended, transitioned } from "../../runtime/outcome.ts"
-import { CLOCK_NOUN, type ClockRow, clockLifecycle, clocks, knownClocks, renderClock } from "./clock.ts"
+import { CLOCK_NOUN, type ClockRow, clockLifecycle, clocks, renderClock, visibleClocks } from "./clock.ts"
 
 const LIFETIME_DAYS = 30
 /** Limit of one advance (decision M1). */
@@ -52,9 +52,9 @@ export const createClock = Effect.fn("clock.create")(function* (
  * Returns the time of a customer: its clock's, or the wall clock's. Locks the clock against changes until the transaction ends. Fails (422)
  * if the clock is advancing or has failed.
  */
-export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
+export const clockTime = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   if (clockId === null) return currentTime()
-  const times = yield* standingTimes(tenant, [clockId])
+  const times = yield* clockTimes(tenant, [clockId])
   return yield* times.get(clockId)!
 })
 
@@ -62,7 +62,7 @@ export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId
  * SQL for the time of `actor` on its clock `clock`, for a query that joins both; null without a clock. While the clock advances, its
  * customers may be ahead of it.
  */
-export const standingAt = (sql: SqlClient.SqlClient, actor: string, clock: string) => {
+export const clockTimeSql = (sql: SqlClient.SqlClient, actor: string, clock: string) => {
   const [a, k] = [sql(actor), sql(clock)]
   return sql`
     CASE WHEN ${k}.id IS NOT NULL THEN greatest(${k}.frozen_at, ${a}.created_at, (
@@ -92,10 +92,10 @@ const timeOf = (id: string, row: ClockRow | undefined): Exit.Exit<number, Proble
 }
 
 /**
- * Returns the time of each of these clocks like {@link standingTime}, by ID; locks them in ID order. Without {@link WaitForLocks}, a clock
+ * Returns the time of each of these clocks like {@link clockTime}, by ID; locks them in ID order. Without {@link WaitForLocks}, a clock
  * that another transaction has locked gives `lock_timeout`.
  */
-export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>) {
+export const clockTimes = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>) {
   const waits = yield* WaitForLocks
   const ids = [...new Set(clockIds)]
   const refs = ids.map((id): Ref => ({ ...tenantOf(tenant), id }))
@@ -125,7 +125,7 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
     (rows) => new Map(rows.map((row) => [row.id, row])),
   )
   const lockedFirst = yield* lockReady
-  const others = lockedFirst.size === ids.length ? new Map<string, ClockRow>() : yield* knownClocks.find(tenant, ids)
+  const others = lockedFirst.size === ids.length ? new Map<string, ClockRow>() : yield* visibleClocks.find(tenant, ids)
   const becameReady = [...others.values()].some(({ id, state }) => state === "ready" && !lockedFirst.has(id))
   const locked = waits && becameReady ? yield* lockReady : lockedFirst
   const byId = new Map([...others, ...locked])
@@ -206,8 +206,8 @@ export const advanceClock = Effect.fn("clock.advance")(function* (
   const sql = yield* SqlClient.SqlClient
   const targetAt = parseInstant(input.frozen_time)!
   // Refuses an advancing clock before locking it, without waiting for its worker's lock.
-  yield* mayAdvance(yield* knownClocks.get(tenant, id), targetAt)
-  const clock = yield* knownClocks.lockOne(tenant, id)
+  yield* mayAdvance(yield* visibleClocks.get(tenant, id), targetAt)
+  const clock = yield* visibleClocks.lockOne(tenant, id)
   yield* mayAdvance(clock, targetAt)
   const advancing = yield* transitionClock(
     clock,

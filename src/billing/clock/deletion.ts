@@ -14,7 +14,7 @@ import { every } from "../../process/workers.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance, rowAfter } from "../../runtime/lifecycle.ts"
 import { transitioned } from "../../runtime/outcome.ts"
-import { type ClockRow, clockLifecycle, knownClocks } from "./clock.ts"
+import { type ClockRow, clockLifecycle, visibleClocks } from "./clock.ts"
 
 /** Limit of clocks marked in one transaction. */
 const MAX_MARKED = 500
@@ -41,8 +41,8 @@ const refuseAdvancing = (clock: ClockRow) =>
  */
 export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, id: string) {
   // Refuses an advancing clock before locking it, without waiting for its worker's lock.
-  yield* refuseAdvancing(yield* knownClocks.get(tenant, id))
-  const clock = yield* knownClocks.lockOne(tenant, id)
+  yield* refuseAdvancing(yield* visibleClocks.get(tenant, id))
+  const clock = yield* visibleClocks.lockOne(tenant, id)
   yield* refuseAdvancing(clock)
   yield* markDeleted([clock])
   yield* requestDeletions([clock])

@@ -3,7 +3,7 @@ import { bind, each } from "../../http/Endpoint.ts"
 import { type Filter, listOf } from "../../http/lists.ts"
 import { deleted } from "../../http/response.ts"
 import { clockApi } from "./api.ts"
-import { clocks, knownClocks, renderClock } from "./clock.ts"
+import { clocks, renderClock, visibleClocks } from "./clock.ts"
 import { advanceClock, createClock } from "./clocks.ts"
 import { deleteClock, whenDeleted } from "./deletion.ts"
 
@@ -16,7 +16,10 @@ export const clockEndpoints = [
     run: each((request) => Effect.map(createClock(request, request.body), renderClock)),
   }),
   bind(clockApi.list, { kind: "read", run: (request) => listOf(clocks, request, renderClock, [notDeleting]) }),
-  bind(clockApi.get, { kind: "read", run: (request) => Effect.map(knownClocks.get(request, request.id), renderClock) }),
+  bind(clockApi.get, {
+    kind: "read",
+    run: (request) => Effect.map(visibleClocks.get(request, request.id), renderClock),
+  }),
   bind(clockApi.advance, {
     kind: "write",
     run: each((request) => Effect.map(advanceClock(request, request.id, request.body), renderClock)),

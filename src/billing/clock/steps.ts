@@ -154,7 +154,7 @@ export const step = Effect.fnUntraced(function* <R, E, R2, R3>(
 })
 
 /** Runs the rest of the open window in shards, until it is done or `isOver` returns true. */
-export const inLanes = Effect.fnUntraced(function* <R, E, R2, R3, E4, R4>(
+export const runInShards = Effect.fnUntraced(function* <R, E, R2, R3, E4, R4>(
   work: ClockWork<R, E, R2, R3>,
   clock: ClockRow,
   shards: number,

@@ -2,11 +2,11 @@
 import { Effect, Exit } from "effect"
 import { newId } from "../../base/ids.ts"
 import { mergeMetadata } from "../../base/metadata.ts"
-import { beforeState } from "../../base/problem.ts"
+import { checkBeforeStateError } from "../../base/problem.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
-import { joinClocks, standingTime } from "../clock/clocks.ts"
+import { clockTime, joinClocks } from "../clock/clocks.ts"
 import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
 import type { CustomerCreate, CustomerPatch } from "./api.ts"
 import { type CustomerRow, customers, renderCustomer } from "./customer.ts"
@@ -57,7 +57,7 @@ export const createCustomers = Effect.fn("customer.create")(function* (
  */
 export const lockForChange = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   const { test_clock_id } = yield* customers.get(tenant, id)
-  const now = yield* standingTime(tenant, test_clock_id)
+  const now = yield* clockTime(tenant, test_clock_id)
   return { customer: yield* customers.lockOne(tenant, id, "NO KEY UPDATE"), now }
 })
 
@@ -69,7 +69,7 @@ export const updateCustomer = Effect.fn("customer.update")(function* (
 ) {
   const named = patch.default_payment_method
   const methodCheck = named == null ? Effect.void : findNamed({ ...tenantOf(tenant), id }, named, METHOD)
-  const { customer: before, now } = yield* beforeState(methodCheck, lockForChange(tenant, id))
+  const { customer: before, now } = yield* checkBeforeStateError(methodCheck, lockForChange(tenant, id))
   const metadata = yield* mergeMetadata(before.metadata, patch.metadata)
   const method = named == null ? named : (yield* nameMethod(before, named, METHOD, now)).id
   const customer: CustomerRow = {

@@ -1,9 +1,9 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { beforeState } from "../../base/problem.ts"
+import { checkBeforeStateError } from "../../base/problem.ts"
 import type { Tenant } from "../../db/tenant.ts"
 import { bind, each } from "../../http/Endpoint.ts"
-import { equals, type Finder, holds, listOf, page } from "../../http/lists.ts"
+import { containsFields, equals, type Finder, listOf, page } from "../../http/lists.ts"
 import { deleted } from "../../http/response.ts"
 import {
   checkMethod,
@@ -55,7 +55,7 @@ export const customerEndpoints = [
           ? undefined
           : (sql: SqlClient.SqlClient) => sql`email_key = lower(${email.replaceAll(" ", "+")})`,
         equals("phone", phone?.replace(/^ /, "+")),
-        holds("metadata", metadata),
+        containsFields("metadata", metadata),
       ]
       const rows = yield* page(customers, request, request.query, filters, { finder })
       return { ...rows, data: yield* renderCustomers(rows.data) }
@@ -96,7 +96,7 @@ export const customerEndpoints = [
       Effect.fnUntraced(function* (request) {
         const id = request.params.payment_method!
         const methodCheck = getPaymentMethod(request, id)
-        const { customer, now } = yield* beforeState(methodCheck, lockForChange(request, request.id))
+        const { customer, now } = yield* checkBeforeStateError(methodCheck, lockForChange(request, request.id))
         yield* methodCheck
         const after = yield* (yield* MethodUsers).methodRemoved(customer, id, now)
         yield* detach(customer, id)

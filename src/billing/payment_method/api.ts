@@ -54,7 +54,7 @@ export const TestPaymentMethod = Struct({
 })
 
 /** Default page size, which fits all test methods. */
-export const WHOLE = 100
+export const DEFAULT_PAGE_SIZE = 100
 
 export const paymentMethodApi = {
   testIds: declare({
@@ -63,7 +63,7 @@ export const paymentMethodApi = {
     summary: "List the payment methods that the sandbox offers, by ID",
     access: "customers",
     sandboxOnly: true,
-    query: Schema.Struct(pageFieldsOf(WHOLE)),
+    query: Schema.Struct(pageFieldsOf(DEFAULT_PAGE_SIZE)),
     status: 200,
     success: TestPaymentMethod,
     list: true,

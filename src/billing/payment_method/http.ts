@@ -1,7 +1,7 @@
 import { bind } from "../../http/Endpoint.ts"
 import { pageOf } from "../../http/lists.ts"
 import { TEST_METHODS } from "../../rails/rail/simulator/methods.ts"
-import { paymentMethodApi, type TestPaymentMethod, WHOLE } from "./api.ts"
+import { DEFAULT_PAGE_SIZE, paymentMethodApi, type TestPaymentMethod } from "./api.ts"
 
 const listed = [...TEST_METHODS].map(([id, { looks, does }]): typeof TestPaymentMethod.Type => ({
   id,
@@ -14,6 +14,6 @@ const listed = [...TEST_METHODS].map(([id, { looks, does }]): typeof TestPayment
 export const paymentMethodEndpoints = [
   bind(paymentMethodApi.testIds, {
     kind: "read",
-    run: (request) => pageOf(listed, request.query, WHOLE),
+    run: (request) => pageOf(listed, request.query, DEFAULT_PAGE_SIZE),
   }),
 ]

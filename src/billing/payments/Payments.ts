@@ -15,13 +15,13 @@ import { WaitForLocks } from "../../postgres/lockWait.ts"
 import { NewestRows } from "../../runtime/outcome.ts"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import {
-  type Answered,
   type Codes,
   type CollectServices,
   collect,
   isLocked,
   NO_CODES,
   recoverCharges,
+  type SettlementReport,
 } from "./simulatorCharges.ts"
 
 /** The charges of one request (at least one), and the time of their attempt on their customers' clock. */
@@ -52,7 +52,7 @@ interface Collected {
 }
 
 const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>) {
-  const unsettled: Answered["unsettled"] = new Map()
+  const unsettled: SettlementReport["unsettled"] = new Map()
   const rows = new NewestRows()
   const requested = payments.flatMap(({ of }) => of)
   // The wall clock advanced while the payments waited; a test clock did not.

@@ -9,7 +9,7 @@ import { whenWoken } from "../../process/workers.ts"
 import type { OutsideRail } from "../../rails/rail/Rail.ts"
 import { charges } from "../charge/charge.ts"
 import { askAboutRefunds } from "../refund/requests.ts"
-import { askWhetherPaid, queueStatusChecks } from "./statusChecks.ts"
+import { queueDeniedPaymentChecks, queueStatusChecks } from "./statusChecks.ts"
 
 const MAX_BATCH = 200
 /** Shortest time between two follow-ups of a reference by this process: a holder of the keys may name it endlessly. */
@@ -46,7 +46,7 @@ const takeNamed = Effect.fnUntraced(function* (recent: ReadonlyArray<string>) {
   const charged = found.filter(({ id }) => unlocked.has(id))
   const lockedIds = new Set(found.flatMap(({ id }) => (unlocked.has(id) ? [] : [id])))
   yield* queueStatusChecks(charged.filter(({ is_paid }) => !is_paid))
-  yield* askWhetherPaid(charged.filter(({ is_paid, denies }) => is_paid && denies))
+  yield* queueDeniedPaymentChecks(charged.filter(({ is_paid, denies }) => is_paid && denies))
   yield* askAboutRefunds(
     charged.flatMap(({ refund_id, ...ref }) => (refund_id === null ? [] : [{ ...ref, id: refund_id }])),
   )

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { refOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { onRollback } from "../../postgres/transaction.ts"
-import { hold, release } from "../../process/lease.ts"
+import { markInFlight, release } from "../../process/lease.ts"
 import { ProcessLease } from "../../process/ProcessLease.ts"
 import { isOutside } from "../../rails/rail/Rail.ts"
 import { type Call, queueCalls } from "../../rails/rail_call/queue.ts"
@@ -27,7 +27,7 @@ export const commitAttempts = Effect.fnUntraced(function* (
   { urgent = true }: { readonly urgent?: boolean } = {},
 ) {
   const direct = attempts.filter((charge) => !isQueued(charge))
-  yield* hold(chargeLease, direct)
+  yield* markInFlight(chargeLease, direct)
   // If the result of the commit is unknown, the recovery takes the charges, since they are not in flight any more.
   yield* onRollback(Effect.provideService(release(chargeLease, direct), ProcessLease, yield* ProcessLease))
   yield* commit(outcomes)

@@ -3,7 +3,7 @@ import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Line } from "../../../machines/billing.ts"
 import { type Metadata, mergeMetadata } from "../../base/metadata.ts"
-import { beforeState, problem } from "../../base/problem.ts"
+import { checkBeforeStateError, problem } from "../../base/problem.ts"
 import { dayOf } from "../../base/time.ts"
 import { ofTenant, refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
@@ -14,7 +14,7 @@ import { ProcessLease } from "../../process/ProcessLease.ts"
 import { created } from "../../runtime/outcome.ts"
 import type { ChargeCreate } from "../charge/api.ts"
 import { type ChargeRow, chargeLifecycle, charges, newCharge, renderCharge } from "../charge/charge.ts"
-import { standingTime } from "../clock/clocks.ts"
+import { clockTime } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import {
   type AttachedMethod,
@@ -151,7 +151,7 @@ const lockRetriable = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
 const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed: ChargeRow, named: string | undefined) {
   const customerRef = { ...tenantOf(tenant), id: failed.customer_id }
   const methodCheck = named === undefined ? Effect.void : findNamed(customerRef, named, "payment_method")
-  const now = yield* beforeState(methodCheck, standingTime(tenant, failed.test_clock_id))
+  const now = yield* checkBeforeStateError(methodCheck, clockTime(tenant, failed.test_clock_id))
   const customer = yield* customers.lockOne(tenant, failed.customer_id, "SHARE")
   const chosen = named === undefined ? undefined : yield* nameMethod(customer, named, "payment_method", now)
   const before = yield* lockRetriable(tenant, failed.id)
@@ -213,7 +213,7 @@ const settling =
     } satisfies Settlement)
 
 /** The payment subject of one-off charges: nothing else changes with them. */
-export const oneOffOwner = Effect.map(
+export const oneOffSubject = Effect.map(
   VatRate,
   (vatBps): PaymentSubject => ({
     handles: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",

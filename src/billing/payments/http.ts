@@ -25,7 +25,7 @@ const started = ({ charge, now }: Attempt) => ({
   }),
 })
 
-export const collectingEndpoints = [
+export const paymentEndpoints = [
   bind(chargeApi.create, {
     ...staged,
     check: checkMethod("payment_method"),

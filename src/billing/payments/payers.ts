@@ -10,7 +10,7 @@ import { type Ref, refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
 import type { UnitOfWork } from "../../db/UnitOfWork.ts"
 import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
-import { standingTimes } from "../clock/clocks.ts"
+import { clockTimes } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import {
   type AttachedMethod,
@@ -62,7 +62,7 @@ export const readPayers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
   const others = ids.filter((id) => !locked.has(id))
   const found = others.length === 0 ? new Map<string, CustomerRow>() : yield* customers.find(tenant, others)
   const onClocks = [...found.values()].filter(({ test_clock_id }) => test_clock_id !== null)
-  const times = yield* standingTimes(
+  const times = yield* clockTimes(
     tenant,
     onClocks.map(({ test_clock_id }) => test_clock_id!),
   )

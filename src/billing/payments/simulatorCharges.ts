@@ -17,7 +17,7 @@ import { type Due, timerHandler } from "../../runtime/fire.ts"
 import { advance } from "../../runtime/lifecycle.ts"
 import { type NewestRows, transitioned } from "../../runtime/outcome.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
-import { movesElsewhere, standingAt } from "../clock/clocks.ts"
+import { clockTimeSql, movesElsewhere } from "../clock/clocks.ts"
 import { commitAttempts } from "./commitAttempts.ts"
 import { type ChargeResult, chargeAfter } from "./decide.ts"
 import { settle } from "./settle.ts"
@@ -42,7 +42,7 @@ const IN_FLIGHT_WAIT_MS = 5_000
 const LOOK_AGAIN = Schedule.spaced(20)
 
 /** The report on collected charges. */
-export interface Answered {
+export interface SettlementReport {
   /** The charges that could not be settled, by ID, with the cause. */
   readonly unsettled: Map<string, { readonly charge: ChargeRow; readonly cause: Cause.Cause<SqlError.SqlError> }>
   /** Rows as their settlements left them, if the caller needs them. */
@@ -77,7 +77,11 @@ const NO_METHOD: RailAnswer = {
  * it stays in flight, and the recovery retries it. Such failures go into `report`; without `report`, a single answer that may wait for
  * locks fails. Waits for locks only briefly in a batch, or if waiting is not allowed. Returns the charges to attempt next.
  */
-const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<ChargeResult>, nowOf: NowOf, report?: Answered) {
+const settleEach = Effect.fnUntraced(function* (
+  answers: ReadonlyArray<ChargeResult>,
+  nowOf: NowOf,
+  report?: SettlementReport,
+) {
   const waits = yield* WaitForLocks
   const singleWaitMs = waits ? undefined : LOCK_TIMEOUT_MS
   const settling = (of: ReadonlyArray<ChargeResult>, waitsMs: number | undefined) =>
@@ -113,7 +117,7 @@ const attempt = Effect.fnUntraced(function* (
   of: ReadonlyArray<ChargeRow>,
   nowOf: NowOf,
   codes: Codes,
-  report: Answered | undefined,
+  report: SettlementReport | undefined,
 ) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
@@ -132,7 +136,7 @@ const attempt = Effect.fnUntraced(function* (
 })
 
 /** Fails with the first failure, if any. */
-const failOf = (report: Answered | undefined) => {
+const failOf = (report: SettlementReport | undefined) => {
   const [first] = report?.unsettled.values() ?? []
   return first === undefined ? Effect.void : Effect.failCause(first.cause)
 }
@@ -144,10 +148,10 @@ const failOf = (report: Answered | undefined) => {
 export const collect = Effect.fn("charge.collect")(function* (
   of: ReadonlyArray<ChargeRow>,
   nowOf: NowOf,
-  { codes = NO_CODES, report }: { readonly codes?: Codes; readonly report?: Answered } = {},
+  { codes = NO_CODES, report }: { readonly codes?: Codes; readonly report?: SettlementReport } = {},
 ) {
   const isOnClock = of.some(({ test_clock_id }) => test_clock_id !== null)
-  const effectiveReport: Answered | undefined = report ?? (isOnClock ? { unsettled: new Map() } : undefined)
+  const effectiveReport: SettlementReport | undefined = report ?? (isOnClock ? { unsettled: new Map() } : undefined)
   let next: ReadonlyArray<ChargeRow> = of.filter((charge) => !isQueued(charge))
   for (let round = 0; next.length > 0; round++) {
     if (round === MAX_ROUNDS) {
@@ -176,7 +180,7 @@ const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now
 })
 
 /** Asks about dropped charges; sends a charge that the rail does not have, under the same reference. */
-const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, report: Answered) {
+const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, report: SettlementReport) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
   const statuses = yield* rail.ask(payable.map((charge) => toRail(charge, nowOf(charge))))
@@ -195,7 +199,7 @@ const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf:
 })
 
 /** Selects the charges to recover; all of them if no field is given. */
-export interface Recovered {
+export interface RecoveryFilter {
   readonly chargeId?: string
   readonly subscriptionId?: string
   readonly customerId?: string
@@ -207,7 +211,7 @@ export interface Recovered {
  * advancing clock, which its own worker finishes, and of a failed one. Includes charges that this process dropped on a clock that another
  * one advances: to that one they look in flight, and it waits.
  */
-export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recovered) {
+export const recoverCharges = Effect.fn("charge.recover")(function* (only: RecoveryFilter) {
   const sql = yield* SqlClient.SqlClient
   const conditions = [
     ...(only.chargeId === undefined ? [] : [sql`c.id = ${only.chargeId}`]),
@@ -224,7 +228,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
     ({ runner, isDropped }) => sql<ChargeRow & { clock_at: number | null }>`
       UPDATE charge SET runner = ${runner}
       FROM (
-        SELECT c.account_id, c.livemode, c.id, ${standingAt(sql, "c", "k")} AS clock_at
+        SELECT c.account_id, c.livemode, c.id, ${clockTimeSql(sql, "c", "k")} AS clock_at
         FROM charge c LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (c.account_id, c.livemode, c.test_clock_id)
         WHERE c.runner IS NOT NULL AND ${narrowed(runner)} AND ${isDropped("c")} AND ${staysHere(sql, "c")}
         ORDER BY c.id LIMIT ${MAX_RECOVERED} FOR UPDATE OF c SKIP LOCKED
@@ -232,7 +236,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)
       RETURNING charge.*, dropped.clock_at`,
   )
-  const report: Answered = { unsettled: new Map() }
+  const report: SettlementReport = { unsettled: new Map() }
   const finishing = (group: typeof dropped) => {
     const now = currentTime()
     const clockOf = new Map(group.map(({ customer_id, clock_at }) => [customer_id, clock_at]))

@@ -64,7 +64,7 @@ export const queueStatusChecks = Effect.fnUntraced(function* (refs: ReadonlyArra
  * Queues status checks of paid charges whose payment a callback denies, in the running transaction: only as often as the charge allows, and
  * not if its rail has contradicted it already (decision F2). Verifications are refunded anyway (decision P8).
  */
-export const askWhetherPaid = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
+export const queueDeniedPaymentChecks = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   const rows = yield* charges.lock(refs)
   const paid = rows.filter(
     ({ rail, status, purpose }) => isOutside(rail) && status === "succeeded" && purpose !== "verification",
@@ -73,7 +73,7 @@ export const askWhetherPaid = Effect.fnUntraced(function* (refs: ReadonlyArray<R
 })
 
 /** Queues a status check for a buyer who returned from the rail's page (`returned`), or who checks the status again. */
-export const askForBuyer = Effect.fnUntraced(function* (ref: Ref, returned: boolean) {
+export const queueBuyerStatusCheck = Effect.fnUntraced(function* (ref: Ref, returned: boolean) {
   const rows = yield* charges.lock([ref])
   yield* askAbout(
     rows.filter(({ rail, status }) => isOutside(rail) && status === "pending"),

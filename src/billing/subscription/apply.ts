@@ -2,7 +2,7 @@
 import { Effect, Exit } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { SubscriptionEvent } from "../../../machines/events.ts"
-import { beforeState, noSuch, type Problem } from "../../base/problem.ts"
+import { checkBeforeStateError, noSuch, type Problem } from "../../base/problem.ts"
 import { sameForAll } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
@@ -10,7 +10,7 @@ import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
 import type { ChargeRow } from "../charge/charge.ts"
-import { standingTime, standingTimes } from "../clock/clocks.ts"
+import { clockTime, clockTimes } from "../clock/clocks.ts"
 import { customers } from "../customer/customer.ts"
 import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
 import { attachNew, type Paying } from "../payments/payers.ts"
@@ -63,7 +63,7 @@ const lockForEvents = Effect.fnUntraced(function* <R>(
 
   const existing = yield* subscriptions.find(tenant, others)
   const clockOf = (id: string): string | undefined => existing.get(id)?.test_clock_id ?? undefined
-  const times = yield* standingTimes(
+  const times = yield* clockTimes(
     tenant,
     others.flatMap((id) => clockOf(id) ?? []),
   )
@@ -212,7 +212,7 @@ export const lockWithMethod = Effect.fnUntraced(function* (
   const { test_clock_id, customer_id } = yield* subscriptions.get(tenant, id)
   const methodCheck =
     named == null ? Effect.void : findNamed({ ...tenantOf(tenant), id: customer_id }, named, "payment_method")
-  const now = yield* beforeState(methodCheck, standingTime(tenant, test_clock_id))
+  const now = yield* checkBeforeStateError(methodCheck, clockTime(tenant, test_clock_id))
   const customer = yield* customers.lockOne(tenant, customer_id, "SHARE")
   const method = named == null ? undefined : yield* nameMethod(customer, named, "payment_method", now)
   return { row: yield* subscriptions.lockOne(tenant, id), now, customer, method }

@@ -78,7 +78,7 @@ export const tryMethods = Effect.fn("subscription.tryMethods")(function* (all: R
 })
 
 /** Tries the current payment methods of these locked subscriptions on their bills. */
-export const tryTheirs = (rows: ReadonlyArray<SubscriptionRow>, now: number) =>
+export const tryCurrentMethods = (rows: ReadonlyArray<SubscriptionRow>, now: number) =>
   transitionAll(rows.filter(isBilled).map((row) => ({ row, event: { type: "method", at: now, methodId: null } })))
 
 /** Applies commands to subscriptions of different customers. */
@@ -130,7 +130,7 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
   const { default_payment_method_id: defaultId } = customer
   if (defaultId === null || defaultId === methodId) return []
   const billed = uncancelled.filter(isBilled).slice(0, MAX_TRIED)
-  return yield* tryTheirs(yield* subscriptions.lock(billed.map(refOf)), now)
+  return yield* tryCurrentMethods(yield* subscriptions.lock(billed.map(refOf)), now)
 })
 
 export const methodUsersLayer = Layer.effect(

@@ -90,7 +90,7 @@ export const retryBill = Effect.fn("subscription.retry")(function* (
   return { charge: attempt!, now }
 })
 
-export const subscriptionOwner = Effect.gen(function* () {
+export const subscriptionSubject = Effect.gen(function* () {
   const context = yield* Effect.context<TransitionServices>()
   return {
     handles: (charge) => charge.subscription_id !== null && !isOfCheckout(charge) && !isHostedByLink(charge),

@@ -11,7 +11,7 @@ import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { isLockTimeout, withLockTimeout } from "../../postgres/lockWait.ts"
 import { every } from "../../process/workers.ts"
 import { wakeAt } from "../../runtime/Wakeups.ts"
-import { standingAt } from "../clock/clocks.ts"
+import { clockTimeSql } from "../clock/clocks.ts"
 import { RemindersFollow } from "../plan/RemindersFollow.ts"
 import { REMINDER, subscriptionLifecycle } from "./subscription.ts"
 
@@ -34,7 +34,7 @@ const rescheduleSome = Effect.fnUntraced(function* (which: Fragment, order: Frag
     INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id, customer_id)
     SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, s.now, ${rank}::smallint, ${REMINDER}, s.test_clock_id, CASE WHEN s.test_clock_id IS NOT NULL THEN s.customer_id END
     FROM (
-      SELECT s.account_id, s.livemode, s.id, s.version, s.test_clock_id, s.customer_id, coalesce(${standingAt(sql, "s", "k")}, now()) AS now
+      SELECT s.account_id, s.livemode, s.id, s.version, s.test_clock_id, s.customer_id, coalesce(${clockTimeSql(sql, "s", "k")}, now()) AS now
       FROM ${rowsAsTable(locked, REF_COLUMNS)} r
       JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
       LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)

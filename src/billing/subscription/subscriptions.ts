@@ -4,7 +4,7 @@ import { isCharging, waitsForCheckout } from "../../../machines/status.ts"
 import { canonical } from "../../base/json.ts"
 import { mergeMetadata } from "../../base/metadata.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../../base/money.ts"
-import { beforeState, invalid, problem } from "../../base/problem.ts"
+import { checkBeforeStateError, invalid, problem } from "../../base/problem.ts"
 import { formatInstant, parseInstant } from "../../base/time.ts"
 import { refOf, type Tenant } from "../../db/tenant.ts"
 import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
@@ -222,7 +222,7 @@ export const updateSubscriptions = Effect.fn("subscription.update")(function* (
         Exit.map((one) => payAndRender(one.row, [...one.attempts, ...(attempts.get(one.row.id) ?? [])], one.now)),
       )
       return yield* Effect.forEach(answered, (one, at) =>
-        Effect.exit(beforeState(payers.get(distinct[at]!)?.named ?? Effect.succeed(undefined), one)),
+        Effect.exit(checkBeforeStateError(payers.get(distinct[at]!)?.named ?? Effect.succeed(undefined), one)),
       )
     }),
   )

@@ -7,7 +7,7 @@ import { mergeMetadata } from "../../base/metadata.ts"
 import { asReference, invalid, problem } from "../../base/problem.ts"
 import { MINUTE_MS, sameForAll } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { standingTime } from "../../billing/clock/clocks.ts"
+import { clockTime } from "../../billing/clock/clocks.ts"
 import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
 import { type PlanRow, plans } from "../../billing/plan/plan.ts"
 import { newSubscription } from "../../billing/subscription/create.ts"
@@ -51,7 +51,7 @@ export const missingOfCreate = ({ mode, plan }: CheckoutCreate) =>
 /** Locks the customer, and returns it with the time of its clock. Without `found`, the buyer is not identified yet. */
 const lockCustomer = Effect.fnUntraced(function* (tenant: Tenant, found: CustomerRow | undefined) {
   if (found === undefined) return { customer: null, now: currentTime() }
-  const now = yield* asReference(standingTime(tenant, found.test_clock_id), "customer")
+  const now = yield* asReference(clockTime(tenant, found.test_clock_id), "customer")
   const customer: CustomerRow = yield* customers.lockOne(tenant, found.id, "NO KEY UPDATE")
   const sql = yield* SqlClient.SqlClient
   const open = yield* sql`

@@ -6,7 +6,7 @@ import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { noSuch, type Problem } from "../../base/problem.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { standingTimes } from "../../billing/clock/clocks.ts"
+import { clockTimes } from "../../billing/clock/clocks.ts"
 import { customers } from "../../billing/customer/customer.ts"
 import { findBillable } from "../../billing/subscription/methodUsers.ts"
 import { subscriptions } from "../../billing/subscription/subscription.ts"
@@ -59,7 +59,7 @@ const findEarlier = Effect.fnUntraced(function* (claims: ReadonlyArray<SessionCl
  */
 const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: ReadonlyArray<SessionClaim>) {
   const waits = yield* WaitForLocks
-  const times = yield* standingTimes(
+  const times = yield* clockTimes(
     tenant,
     claims.flatMap(({ found }) => found.test_clock_id ?? []),
   )

@@ -9,7 +9,7 @@ import type { CheckoutEvent, checkoutMachine } from "../../../machines/checkout.
 import { waitsForCheckout } from "../../../machines/status.ts"
 import { problem } from "../../base/problem.ts"
 import { formatInstant, type NowOf, sameForAll } from "../../base/time.ts"
-import { standingTime } from "../../billing/clock/clocks.ts"
+import { clockTime } from "../../billing/clock/clocks.ts"
 import { Checkouts } from "../../billing/subscription/Checkouts.ts"
 import { subscriptionLifecycle, subscriptions } from "../../billing/subscription/subscription.ts"
 import { outcomesOf, type TransitionServices } from "../../billing/subscription/transition.ts"
@@ -72,7 +72,7 @@ export const endedInWords = ({ status, completed_at, expires_at, replaced_by }: 
 /** Expires an open session by request, even during a payment: a payment that arrives later is owed back (decision E15). */
 export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Tenant, id: string) {
   const found = yield* sessions.get(tenant, id)
-  const now = yield* standingTime(tenant, found.test_clock_id)
+  const now = yield* clockTime(tenant, found.test_clock_id)
   const row = yield* sessions.lockOne(tenant, id)
   if (row.status !== "open") return yield* problem("checkout_session_not_open", endedInWords(row))
   yield* closeSessions([{ row, event: { type: "expire", at: now } }], sameForAll(now))

@@ -78,7 +78,7 @@ const startTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyAr
   return (yield* outcomesOf(advance(subscriptionLifecycle, commands), { nowOf, terms })).outcomes
 })
 
-export const checkoutOwner = Effect.map(
+export const checkoutSubject = Effect.map(
   Effect.context<TransitionServices>(),
   (context): PaymentSubject => ({
     handles: isOfCheckout,

@@ -8,7 +8,7 @@ import { Origin } from "../../http/Origin.ts"
 import { findByToken } from "../../security/secret/linkTokens.ts"
 import { type Declined, lateOf } from "../payment_page/declines.ts"
 import { openPageOf } from "../payment_page/hosted.ts"
-import { type Ended, payingRoutes } from "../payment_page/routes.ts"
+import { payingRoutes, type SubmissionResult } from "../payment_page/routes.ts"
 import { paymentInWords } from "../payment_page/settled.ts"
 import { type SessionRow, sessions } from "./checkout.ts"
 import { endedInWords } from "./closing.ts"
@@ -62,29 +62,34 @@ const endOf = Effect.fnUntraced(function* (basics: Basics, { session, charge, bu
   const page = goOn === undefined ? null : openPageOf(goOn)
   // The rail's page takes the payment, no matter which request opened it.
   if (page !== null)
-    return { kind: "done", goesTo: page, answer: { status: "pending", redirect_url: page } } satisfies Ended
-  if (busyWith !== undefined) return { kind: "busy", since: busyWith.created_at } satisfies Ended
+    return { kind: "done", goesTo: page, answer: { status: "pending", redirect_url: page } } satisfies SubmissionResult
+  if (busyWith !== undefined) return { kind: "busy", since: busyWith.created_at } satisfies SubmissionResult
   if (own && session.status === "completed") {
     const url = successUrl(session.success_url, session.id)
-    return { kind: "done", goesTo: url, answer: { status: "completed", redirect_url: url } } satisfies Ended
+    return { kind: "done", goesTo: url, answer: { status: "completed", redirect_url: url } } satisfies SubmissionResult
   }
   const declined = own && charge !== undefined ? declineOf(charge) : null
-  if (declined !== null) return { kind: "declined", ...declined } satisfies Ended
-  if (session.status !== "open") return { kind: "too_late", refusal: notOpen(session, charge) } satisfies Ended
+  if (declined !== null) return { kind: "declined", ...declined } satisfies SubmissionResult
+  if (session.status !== "open")
+    return { kind: "too_late", refusal: notOpen(session, charge) } satisfies SubmissionResult
   // The rail's page is not open yet, so the buyer is not returning from it.
   const path = `${basics.path}/return${charge?.hosted === true ? "?look" : ""}`
   const { url } = yield* Origin
-  return { kind: "done", goesTo: path, answer: { status: "pending", redirect_url: `${url}${path}` } } satisfies Ended
+  return {
+    kind: "done",
+    goesTo: path,
+    answer: { status: "pending", redirect_url: `${url}${path}` },
+  } satisfies SubmissionResult
 })
 
 export const checkoutRoutes = payingRoutes({
   prefix: "/checkout",
   find,
-  context: ({ setting }) => setting,
-  standing: ({ session, setting, paying }) => {
+  context: ({ context }) => context,
+  pageState: ({ session, context, paying }) => {
     if (session.status === "completed") return { kind: "over", status: 200 }
     if (paying !== undefined) return { kind: "under_way", charge: paying }
-    return session.status === "open" && session.expires_at > setting.now
+    return session.status === "open" && session.expires_at > context.now
       ? { kind: "form" }
       : { kind: "over", status: 410 }
   },
@@ -103,7 +108,7 @@ export const checkoutRoutes = payingRoutes({
       charge === undefined ? null : declineOf(charge),
     ),
   submit: (basics, submitted) =>
-    Effect.flatMap(submitCheckout(basics.session, submitted, basics.setting.hostedBy), (completed) =>
+    Effect.flatMap(submitCheckout(basics.session, submitted, basics.context.hostedBy), (completed) =>
       endOf(basics, completed),
     ),
 })

@@ -10,7 +10,7 @@ import { subscriptions } from "../../billing/subscription/subscription.ts"
 import { ofTenant } from "../../db/tenant.ts"
 import { checkoutPage } from "../../pages/checkout.ts"
 import { messagePage } from "../../pages/says.ts"
-import type { MessageView, Offer, Setting } from "../../pages/views.ts"
+import type { MessageView, Offer, PageContext } from "../../pages/views.ts"
 import { cameAfterAll, day, paidBy, tooLate, upcoming, verified } from "../../pages/words.ts"
 import { amountsDue, readDue, totalDue } from "../payment_page/amountDue.ts"
 import { contextOf } from "../payment_page/context.ts"
@@ -39,7 +39,7 @@ const readPaying = Effect.fnUntraced(function* (session: SessionRow) {
 
 /** Reads what every request for a session's page needs. */
 export const readBasics = Effect.fnUntraced(function* (session: SessionRow) {
-  const setting = yield* contextOf(session, session.test_clock_id)
+  const context = yield* contextOf(session, session.test_clock_id)
   const isKnown = session.customer_id !== null && !session.customer_is_new
   const hasEmail = isKnown && (yield* customers.get(session, session.customer_id!)).email !== null
   const path = `/checkout/${(yield* CheckoutLinks).token(session)}`
@@ -49,7 +49,7 @@ export const readBasics = Effect.fnUntraced(function* (session: SessionRow) {
       : undefined
   return {
     session,
-    setting,
+    context,
     isKnown,
     hasEmail,
     path,
@@ -68,9 +68,9 @@ export const readSession = Effect.fnUntraced(function* (basics: Basics) {
   const subscription =
     session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
   const charge = session.charge_id === null ? undefined : yield* charges.get(session, session.charge_id)
-  const saved = isKnown && session.status === "open" ? yield* savedMethods(customer!, basics.setting.now) : []
+  const saved = isKnown && session.status === "open" ? yield* savedMethods(customer!, basics.context.now) : []
   const overdue = customer !== undefined && session.status === "open" ? yield* readDue([customer]) : []
-  const use = useAtCheckout(customer, overdue, basics.setting.now)
+  const use = useAtCheckout(customer, overdue, basics.context.now)
   const overduePlans = yield* plans.find(
     session,
     use.charged.map(({ plan_id }) => plan_id),
@@ -80,7 +80,7 @@ export const readSession = Effect.fnUntraced(function* (basics: Basics) {
 
 export type ReadSession = Effect.Success<ReturnType<typeof readSession>>
 
-const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession): Offer | null => {
+const offerOf = ({ session, plan, subscription, context: { now } }: ReadSession): Offer | null => {
   if (plan === undefined) return null
   const trialMs = (session.trial_days ?? 0) * DAY_MS
   const trialEndsAt = trialMs === 0 ? null : now + trialMs
@@ -103,7 +103,7 @@ const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession)
 
 /** Renders the page that takes the payment. */
 export const formPage = (read: ReadSession, state: FormState = {}): string => {
-  const { session, setting, subscription, saved, isKnown, customer, path } = read
+  const { session, context, subscription, saved, isKnown, customer, path } = read
   const { becomes, charged } = read.use
   const dueKobo = dueNow(session, subscription)
   const prefilled = { name: customer?.name ?? "", email: customer?.email ?? "", phone: customer?.phone ?? "" }
@@ -112,11 +112,11 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
     purpose: dueKobo > 0 ? "pay" : session.mode === "setup" ? "save" : "start_trial",
     details: isKnown ? null : prefilled,
     saved,
-    takesCards: setting.simulated,
-    asksEmail: !setting.simulated && isKnown && customer!.email === null,
+    takesCards: context.simulated,
+    asksEmail: !context.simulated && isKnown && customer!.email === null,
   } as const
   return checkoutPage({
-    ...setting,
+    ...context,
     offer: offerOf(read),
     saves: becomes === "default" ? "default" : "beside",
     customerName: isKnown ? customer!.name : null,
@@ -130,14 +130,14 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
 
 /** Renders the page of a session that is over. */
 export const overPage = (read: ReadSession): string => {
-  const { session, setting, charge, plan, subscription } = read
+  const { session, context, charge, plan, subscription } = read
   const message = (
     tone: MessageView["tone"],
     title: string,
     paragraphs: ReadonlyArray<string>,
     action: MessageView["action"],
-  ) => messagePage({ ...base(setting), tone, title, paragraphs, action, requestId: null })
-  const back = { label: `Go back to ${setting.business}`, href: session.cancel_url }
+  ) => messagePage({ ...base(context), tone, title, paragraphs, action, requestId: null })
+  const back = { label: `Go back to ${context.business}`, href: session.cancel_url }
   if (session.status === "completed") {
     const isSale = charge?.purpose === "sale"
     const paid = isSale && charge.status === "succeeded" ? `You paid ${paidBy(charge)}.` : undefined
@@ -153,7 +153,7 @@ export const overPage = (read: ReadSession): string => {
         "Nothing more is charged on this page.",
         ...(next === undefined ? [] : [upcoming(next)]),
       ],
-      { label: `Continue to ${setting.business}`, href: successUrl(session.success_url, session.id) },
+      { label: `Continue to ${context.business}`, href: successUrl(session.success_url, session.id) },
     )
   }
   if (session.replaced_by !== null)
@@ -173,7 +173,7 @@ export const overPage = (read: ReadSession): string => {
 const expiredInWords = ({
   session,
   charge,
-  setting: { business },
+  context: { business },
 }: ReadSession): readonly [string, ...Array<string>] => {
   const until = `It was open until ${day(session.expires_at)} at the latest.`
   const again = `To go on, begin again at ${business}.`
@@ -187,4 +187,4 @@ const expiredInWords = ({
   return ["This checkout has expired", `${until} Nothing was charged.`, again]
 }
 
-const base = ({ business, simulated }: Setting) => ({ business, simulated })
+const base = ({ business, simulated }: PageContext) => ({ business, simulated })

@@ -29,8 +29,8 @@ const reasonOf = (plan: InstalmentPlanRow): string =>
 
 /** Renders the page of a cancelled plan. */
 export const cancelledDocument = (read: ReadPlan): string => {
-  const { plan, setting, charge } = read
-  const { business, simulated } = setting
+  const { plan, context, charge } = read
+  const { business, simulated } = context
   const late = charge === undefined ? null : tooLate(charge, business)
   const back = refundKobo(plan)
   const paid = depositedKobo(plan)
@@ -57,7 +57,7 @@ const NEXT: Readonly<Record<"completed" | "shipped" | "delivered", (business: st
 }
 
 /** Renders the page of a fully paid plan. */
-export const completedDocument = ({ plan, setting: { business, simulated } }: ReadPlan): string => {
+export const completedDocument = ({ plan, context: { business, simulated } }: ReadPlan): string => {
   const { status, refund_window_ends_at: until } = plan
   return messagePage({
     business,
@@ -78,12 +78,12 @@ const shownStatus = ({ status }: Instalment): InstalmentView["schedule"][number]
   status === "paid_early" ? "paid" : status
 
 const viewOf = (read: ReadPlan, justPaid: boolean): InstalmentView => {
-  const { plan, customer, setting, path, charge } = read
+  const { plan, customer, context, path, charge } = read
   const savings = instalmentPlans.contextOf(plan)
   const next = nextOf(savings)
   const isFlexible = plan.mode === "flexible"
   return {
-    ...setting,
+    ...context,
     goods: plan.product_name,
     customerName: customer.name,
     status: plan.status,
@@ -94,7 +94,7 @@ const viewOf = (read: ReadPlan, justPaid: boolean): InstalmentView => {
     dueKobo: isFlexible && missedKobo(savings) === 0 ? null : dueKobo(plan.mode, savings),
     dueAt: isFlexible ? plan.deadline_at : (next?.dueAt ?? plan.deadline_at),
     deadlineAt: plan.deadline_at,
-    beginBy: beginBy(plan, setting.now),
+    beginBy: beginBy(plan, context.now),
     schedule: isFlexible
       ? []
       : plan.instalments.map((one, n) => ({
@@ -120,9 +120,9 @@ const planDocument = (read: ReadPlan, justPaid: boolean): { readonly status: num
 }
 
 const cancelDocument = (read: ReadPlan, hasChanged = false): string => {
-  const { plan, setting, path } = read
+  const { plan, context, path } = read
   return cancelInstalmentsPage({
-    ...setting,
+    ...context,
     goods: plan.product_name,
     paidKobo: depositedKobo(plan),
     feeKobo: Math.min(plan.pending_fee_kobo, depositedKobo(plan)),

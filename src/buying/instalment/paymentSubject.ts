@@ -45,7 +45,7 @@ const settle = Effect.fnUntraced(function* (
   return { charges, outcomes: transitioned.map(({ outcome }) => outcome), attempts: [] } satisfies Settlement
 })
 
-export const instalmentOwner = Effect.map(
+export const instalmentSubject = Effect.map(
   Effect.context<MoveServices>(),
   (context): PaymentSubject => ({
     handles: ({ purpose }) => purpose === "instalment",

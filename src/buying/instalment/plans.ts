@@ -8,7 +8,7 @@ import { parsePhone } from "../../base/phone.ts"
 import { invalid, problem } from "../../base/problem.ts"
 import { DAY_MS, formatInstant, parseInstant, sameForAll } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { joinClocks, standingTime } from "../../billing/clock/clocks.ts"
+import { clockTime, joinClocks } from "../../billing/clock/clocks.ts"
 import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
 import { type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
@@ -155,7 +155,7 @@ const transitionOne = Effect.fnUntraced(function* (row: InstalmentPlanRow, event
 /** Locks the plan, and returns it with the time of its clock. */
 const lockPlan = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   const found = yield* instalmentPlans.get(tenant, id)
-  const now = yield* standingTime(tenant, found.test_clock_id)
+  const now = yield* clockTime(tenant, found.test_clock_id)
   return { row: yield* instalmentPlans.lockOne(tenant, id), now }
 })
 

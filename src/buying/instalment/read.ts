@@ -19,14 +19,14 @@ export const readPlan = Effect.fnUntraced(function* (token: string) {
     Effect.gen(function* () {
       const plan = yield* instalmentPlans.get(tenant, id)
       const customer = yield* customers.get(tenant, plan.customer_id)
-      const setting = yield* contextOf(tenant, plan.test_clock_id)
+      const context = yield* contextOf(tenant, plan.test_clock_id)
       return {
         token,
         plan,
         customer,
         path: `/save/${encodeURIComponent(token)}`,
-        setting,
-        saved: yield* savedMethods(customer, setting.now),
+        context,
+        saved: yield* savedMethods(customer, context.now),
         /** The payment in progress, else the newest attempt. */
         charge: plan.charge_id === null ? undefined : yield* charges.get(tenant, plan.charge_id),
       }

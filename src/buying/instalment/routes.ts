@@ -10,7 +10,7 @@ import { day } from "../../pages/words.ts"
 import { type Declined, lateOf } from "../payment_page/declines.ts"
 import { type FormState, formOf } from "../payment_page/form.ts"
 import { openPageOf } from "../payment_page/hosted.ts"
-import { type Ended, payingRoutes } from "../payment_page/routes.ts"
+import { payingRoutes, type SubmissionResult } from "../payment_page/routes.ts"
 import { beginBy, cancelledDocument, completedDocument } from "./page.ts"
 import { depositedKobo, instalmentPlans, naira, renderInstalmentPlan } from "./plan.ts"
 import { type ReadPlan, readPlan } from "./read.ts"
@@ -30,14 +30,16 @@ const declineOf = (charge: ChargeRow): Declined | null =>
 
 /** Returns the result of a submission; a program gets the plan as it is now. */
 const endOf = Effect.fnUntraced(function* ({ path, token }: ReadPlan, paid: Paid) {
-  if (paid.kind === "too_late") return paid satisfies Ended
+  if (paid.kind === "too_late") return paid satisfies SubmissionResult
   const page = openPageOf(paid.charge)
-  if (paid.kind === "busy" && page === null) return { kind: "busy", since: paid.charge.created_at } satisfies Ended
+  if (paid.kind === "busy" && page === null)
+    return { kind: "busy", since: paid.charge.created_at } satisfies SubmissionResult
   const declined = declineOf(paid.charge)
-  if (declined !== null) return { kind: "declined", ...declined } satisfies Ended
+  if (declined !== null) return { kind: "declined", ...declined } satisfies SubmissionResult
   const reading = Effect.map(readPlan(token), (latest) => latest.plan)
   const plan = paid.kind === "tried" ? yield* orMade(reading, () => paid.plan) : yield* reading
-  if (paid.charge.refund_due) return { kind: "too_late", refusal: cameTooLate(plan, paid.charge) } satisfies Ended
+  if (paid.charge.refund_due)
+    return { kind: "too_late", refusal: cameTooLate(plan, paid.charge) } satisfies SubmissionResult
   const answer = {
     status: paid.charge.status === "succeeded" ? "paid" : "pending",
     amount: naira(paid.charge.amount_kobo),
@@ -47,7 +49,7 @@ const endOf = Effect.fnUntraced(function* ({ path, token }: ReadPlan, paid: Paid
   // The rail's page is not open yet, so the buyer is not returning from it.
   const waiting = `${path}/pay/return${paid.charge.hosted ? "?look" : ""}`
   const goesTo = page ?? (paid.charge.status === "succeeded" ? `${path}?paid` : waiting)
-  return { kind: "done", goesTo, answer } satisfies Ended
+  return { kind: "done", goesTo, answer } satisfies SubmissionResult
 })
 
 /** Describes the amount due now. */
@@ -64,7 +66,7 @@ const dueInWords = ({ plan }: ReadPlan): string => {
 }
 
 const formPage = (read: ReadPlan, state: FormState): string => {
-  const { plan, customer, setting, saved, path } = read
+  const { plan, customer, context, saved, path } = read
   const savings = instalmentPlans.contextOf(plan)
   const [least, most] = [dueKobo(plan.mode, savings), mostKobo(savings)]
   const content = {
@@ -72,8 +74,8 @@ const formPage = (read: ReadPlan, state: FormState): string => {
     purpose: "pay",
     details: null,
     saved,
-    takesCards: setting.simulated,
-    asksEmail: !setting.simulated && customer.email === null,
+    takesCards: context.simulated,
+    asksEmail: !context.simulated && customer.email === null,
     chooses: {
       value: plan.mode === "flexible" && missedKobo(savings) === 0 ? "" : String(naira(least)),
       leastKobo: least,
@@ -82,13 +84,13 @@ const formPage = (read: ReadPlan, state: FormState): string => {
     },
   } as const
   return instalmentPaymentPage({
-    ...setting,
+    ...context,
     goods: plan.product_name,
     customerName: customer.name,
     paidKobo: plan.paid_kobo,
     targetKobo: plan.target_kobo,
     feeKobo: plan.pending_fee_kobo,
-    beginBy: beginBy(plan, setting.now),
+    beginBy: beginBy(plan, context.now),
     due: dueInWords(read),
     backPath: path,
     form: formOf(`${path}/pay`, content, state),
@@ -100,8 +102,8 @@ export const instalmentPaymentRoutes = payingRoutes({
   suffix: "/pay",
   amountsIn: "naira",
   find: readPlan,
-  context: ({ setting }) => setting,
-  standing: (read) => {
+  context: ({ context }) => context,
+  pageState: (read) => {
     if (!isSaving(read.plan.state)) return { kind: "over", status: read.plan.status === "cancelled" ? 410 : 200 }
     const charge = underWay(read)
     return charge === undefined ? { kind: "form" } : { kind: "under_way", charge }
@@ -121,5 +123,5 @@ export const instalmentPaymentRoutes = payingRoutes({
   refusal: ({ plan }) => Effect.succeed(closedBecause(plan)!),
   lastDecline: ({ charge }) => Effect.succeed(charge === undefined ? null : declineOf(charge)),
   submit: (read, submitted) =>
-    Effect.flatMap(submitInstalment(read.plan, submitted, read.setting.hostedBy), (paid) => endOf(read, paid)),
+    Effect.flatMap(submitInstalment(read.plan, submitted, read.context.hostedBy), (paid) => endOf(read, paid)),
 })

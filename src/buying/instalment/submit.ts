@@ -13,7 +13,7 @@ import { invalid, type Problem, problem } from "../../base/problem.ts"
 import { DAY_MS, sameForAll } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { type ChargeRow, chargeLifecycle, newCharge } from "../../billing/charge/charge.ts"
-import { standingTime } from "../../billing/clock/clocks.ts"
+import { clockTime } from "../../billing/clock/clocks.ts"
 import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
 import { findPaymentMethods, methodKey, summaryOf } from "../../billing/payment_method/paymentMethods.ts"
 import { commitAttempts } from "../../billing/payments/commitAttempts.ts"
@@ -204,7 +204,7 @@ const begin = Effect.fnUntraced(function* (
   hostedBy: OutsideRail | null,
   arrivedAt: number,
 ) {
-  const now = yield* standingTime(found, found.test_clock_id)
+  const now = yield* clockTime(found, found.test_clock_id)
   const customer = yield* customers.lockOne(found, found.customer_id, "NO KEY UPDATE")
   const plan = yield* instalmentPlans.lockOne(found, found.id)
   const same = yield* findSame(plan, submitted.number)

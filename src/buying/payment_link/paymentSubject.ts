@@ -16,7 +16,7 @@ import { type TransitionServices, transition } from "../../billing/subscription/
 import { type Ref, refOf } from "../../db/tenant.ts"
 import { type NudgeRow, nudges } from "../../outbound/nudge/nudge.ts"
 import { isDue, lockDue } from "../payment_page/amountDue.ts"
-import { goOnWith } from "./saveMethod.ts"
+import { applySavedMethod } from "./saveMethod.ts"
 
 const customerOf = (charge: ChargeRow): Ref => ({ ...refOf(charge), id: charge.customer_id })
 
@@ -49,13 +49,13 @@ const payOthers = Effect.fnUntraced(function* ({ charge, nudge, customer, method
   )
 })
 
-/** Continues with the saved method: after a bill, pays the link's other bills; after a verification charge, applies it as {@link goOnWith} does. */
+/** Continues with the saved method: after a bill, pays the link's other bills; after a verification charge, applies it as {@link applySavedMethod} does. */
 const useSaved = Effect.fnUntraced(function* (saved: SavedByLink) {
   const { charge, nudge, customer, methodId, now } = saved
   if (charge.purpose === "sale") return yield* payOthers(saved)
   const [own] =
     nudge.subscription_id === null ? [] : yield* subscriptions.lock([{ ...refOf(nudge), id: nudge.subscription_id }])
-  return yield* goOnWith({ own, customer, methodId, now })
+  return yield* applySavedMethod({ own, customer, methodId, now })
 })
 
 const afterPayments = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, nowOf: NowOf) {
@@ -70,7 +70,7 @@ const afterPayments = Effect.fnUntraced(function* (answered: ReadonlyArray<Answe
   return attempts
 })
 
-export const paymentLinkOwner = Effect.map(
+export const paymentLinkSubject = Effect.map(
   Effect.context<TransitionServices>(),
   (context): PaymentSubject => ({
     handles: isHostedByLink,

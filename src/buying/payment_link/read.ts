@@ -14,7 +14,7 @@ import { MAX_ATTEMPTS } from "../payment_page/checks.ts"
 import { contextOf } from "../payment_page/context.ts"
 import { useByLink } from "../payment_page/entered.ts"
 import { savedMethods } from "../payment_page/saved.ts"
-import { type Standing, standingOf } from "./status.ts"
+import { type LinkState, linkStateOf } from "./status.ts"
 
 const NO_LINK = problem(
   "resource_missing",
@@ -44,41 +44,41 @@ export const readTries = Effect.fnUntraced(function* (nudge: NudgeRow) {
 /** Reads the subscriptions that a link's pages show: its own, those that were paid with it, or those to pay. */
 const readShown = Effect.fnUntraced(function* (
   nudge: NudgeRow,
-  standing: Standing,
+  linkState: LinkState,
   linked: ReadonlyArray<SubscriptionRow>,
 ) {
-  if (nudge.subscription_id !== null || standing.kind !== "used") return linked
-  const ids = new Set(standing.charges.flatMap(({ subscription_id }) => subscription_id ?? []))
+  if (nudge.subscription_id !== null || linkState.kind !== "used") return linked
+  const ids = new Set(linkState.charges.flatMap(({ subscription_id }) => subscription_id ?? []))
   return [...(yield* subscriptions.find(nudge, [...ids])).values()]
 })
 
 /** Reads everything that the pages of a link show. */
 export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
-  const setting = yield* contextOf(nudge, nudge.test_clock_id)
+  const context = yield* contextOf(nudge, nudge.test_clock_id)
   const customer = yield* customers.get(nudge, nudge.customer_id)
-  const owing = yield* readDue([customer])
-  const linked = nudge.subscription_id === null ? owing : [yield* subscriptions.get(nudge, nudge.subscription_id)]
+  const due = yield* readDue([customer])
+  const linked = nudge.subscription_id === null ? due : [yield* subscriptions.get(nudge, nudge.subscription_id)]
   const tries = yield* readTries(nudge)
-  const standing = standingOf(nudge, linked, tries, setting.now)
-  const shown = yield* readShown(nudge, standing, linked)
+  const linkState = linkStateOf(nudge, linked, tries, context.now)
+  const shown = yield* readShown(nudge, linkState, linked)
   const planRows = yield* plans.find(
     nudge,
-    [...shown, ...owing].map(({ plan_id }) => plan_id),
+    [...shown, ...due].map(({ plan_id }) => plan_id),
   )
-  const saved = yield* savedMethods(customer, setting.now)
+  const saved = yield* savedMethods(customer, context.now)
   const [own] = nudge.subscription_id === null ? [] : linked
-  const use = useByLink(own, customer, owing, setting.now)
-  const latestId = standing.kind === "under_way" ? standing.chargeId : linked[0]?.latest_charge_id
+  const use = useByLink(own, customer, due, context.now)
+  const latestId = linkState.kind === "under_way" ? linkState.chargeId : linked[0]?.latest_charge_id
   const latest = latestId == null ? undefined : yield* charges.get(nudge, latestId)
   return {
     nudge,
-    setting,
+    context,
     customer,
     subscriptions: shown,
-    owing,
+    due,
     plans: planRows,
     saved,
-    standing,
+    linkState,
     use,
     tries,
     latest,

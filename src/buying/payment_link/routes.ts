@@ -6,9 +6,9 @@ import { TenantDatabase } from "../../db/TenantDatabase.ts"
 import { tenantOf } from "../../db/tenant.ts"
 import { type Declined, lateOf } from "../payment_page/declines.ts"
 import { openPageOf } from "../payment_page/hosted.ts"
-import { type Ended, payingRoutes } from "../payment_page/routes.ts"
+import { payingRoutes, type SubmissionResult } from "../payment_page/routes.ts"
 import { findLink, type ReadLink, readLink } from "./read.ts"
-import type { Standing } from "./status.ts"
+import type { LinkState } from "./status.ts"
 import { cameTooLate, closedBecause, type Intent, type Paid, submitPayment, sumOf } from "./submit.ts"
 import { closedPage, formPage } from "./view.ts"
 
@@ -25,12 +25,12 @@ type Found = Effect.Success<ReturnType<typeof find>>
 /** Whether a verification charge succeeded. */
 const isVerified = ({ purpose, status }: ChargeRow): boolean => purpose === "verification" && status === "succeeded"
 
-const STATUSES: Readonly<Record<Standing["kind"], string>> = {
+const STATUSES: Readonly<Record<LinkState["kind"], string>> = {
   used: "paid",
   cancelled: "closed",
   expired: "closed",
   under_way: "pending",
-  owing: "open",
+  due: "open",
   settled: "open",
 }
 
@@ -58,21 +58,21 @@ const newest = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> => {
 }
 
 /** Whether the newest payment with the link saved a method. */
-const isSaved = ({ standing, tries }: Found): boolean => {
+const isSaved = ({ linkState, tries }: Found): boolean => {
   const last = tries.at(-1)
-  return standing.kind === "settled" && last !== undefined && isVerified(last) && last.payment_method !== null
+  return linkState.kind === "settled" && last !== undefined && isVerified(last) && last.payment_method !== null
 }
 
 /** Returns what the buyer was offered: from the amount that the form was sent with, else from the state of the link. */
-const intentOf = ({ standing }: ReadLink, amountKobo: number | null): Intent => {
+const intentOf = ({ linkState }: ReadLink, amountKobo: number | null): Intent => {
   if (amountKobo !== null) return amountKobo > 0 ? "pay" : "save"
-  return standing.kind === "settled" ? "save" : "pay"
+  return linkState.kind === "settled" ? "save" : "pay"
 }
 
 const SAVED = "saved"
 
 /** Returns the result of a submission. The amount includes other overdue bills that were charged to a saved method. */
-const endOf = ({ path }: Found, paid: Paid): Ended => {
+const endOf = ({ path }: Found, paid: Paid): SubmissionResult => {
   switch (paid.kind) {
     case "too_late":
       return paid
@@ -113,32 +113,32 @@ const endOf = ({ path }: Found, paid: Paid): Ended => {
 export const paymentLinkRoutes = payingRoutes({
   prefix: "/pay",
   find,
-  context: ({ setting }) => setting,
-  standing: ({ standing, latest }) => {
-    if (standing.kind === "under_way") return { kind: "under_way", charge: latest! }
-    if (standing.kind === "used") return { kind: "over", status: 200 }
-    return standing.kind === "cancelled" || standing.kind === "expired"
+  context: ({ context }) => context,
+  pageState: ({ linkState, latest }) => {
+    if (linkState.kind === "under_way") return { kind: "under_way", charge: latest! }
+    if (linkState.kind === "used") return { kind: "over", status: 200 }
+    return linkState.kind === "cancelled" || linkState.kind === "expired"
       ? { kind: "over", status: 410 }
       : { kind: "form" }
   },
-  status: (found) => (isSaved(found) ? "saved" : STATUSES[found.standing.kind]),
+  status: (found) => (isSaved(found) ? "saved" : STATUSES[found.linkState.kind]),
   goesTo: (found) => (isSaved(found) ? `${found.path}?${SAVED}` : null),
   asksDetails: () => false,
   asksEmail: ({ customer }) => customer.email === null,
-  underWay: ({ standing, latest }) => (standing.kind === "under_way" ? latest : undefined),
+  underWay: ({ linkState, latest }) => (linkState.kind === "under_way" ? latest : undefined),
   leadsTo: () => [],
   form: (found, state, search) => Effect.succeed(formPage(found, found.path, state, search.has(SAVED))),
   over: (found) => Effect.succeed(closedPage(found)),
-  refusal: ({ standing }) => Effect.succeed(problem("payment_link_closed", closedBecause(standing)!)),
+  refusal: ({ linkState }) => Effect.succeed(problem("payment_link_closed", closedBecause(linkState)!)),
   // A decline is no longer shown if the bills were paid in another way since.
-  lastDecline: ({ standing, tries }) => {
+  lastDecline: ({ linkState, tries }) => {
     const last = newest(tries)
-    const counts = standing.kind === "owing" || last.some(({ purpose }) => purpose === "verification")
+    const counts = linkState.kind === "due" || last.some(({ purpose }) => purpose === "verification")
     return Effect.succeed(counts ? declineOf(last) : null)
   },
   submit: (found, submitted) =>
     Effect.map(
-      submitPayment(found.nudge, submitted, intentOf(found, submitted.amountKobo), found.setting.hostedBy),
+      submitPayment(found.nudge, submitted, intentOf(found, submitted.amountKobo), found.context.hostedBy),
       (paid) => endOf(found, paid),
     ),
 })

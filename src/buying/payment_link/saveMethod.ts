@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
 import { apply } from "../../billing/subscription/apply.ts"
-import { tryMethods, tryTheirs } from "../../billing/subscription/methodUsers.ts"
+import { tryCurrentMethods, tryMethods } from "../../billing/subscription/methodUsers.ts"
 import { type SubscriptionRow, subscriptions } from "../../billing/subscription/subscription.ts"
 import { refOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
@@ -21,13 +21,13 @@ interface Saved {
  * Makes it the subscription's own method or the customer's default, and tries it on the overdue bills there (decision E6). Returns the
  * charges to attempt after the commit.
  */
-export const goOnWith = Effect.fnUntraced(function* ({ own, customer, methodId, now }: Saved) {
+export const applySavedMethod = Effect.fnUntraced(function* ({ own, customer, methodId, now }: Saved) {
   if (own?.payment_method_id != null && own.payment_method_id !== methodId) {
     const details = { metadata: own.metadata, payment_method_id: methodId }
     yield* apply({ row: own, now }, { type: "update", at: now }, details)
   }
   if (useByLink(own, customer, [], now).becomes === "own")
-    return yield* tryTheirs(yield* subscriptions.lock([refOf(own!)]), now)
+    return yield* tryCurrentMethods(yield* subscriptions.lock([refOf(own!)]), now)
   const isNewDefault = customer.default_payment_method_id !== methodId
   if (isNewDefault)
     (yield* unitOfWork).update(customers, [

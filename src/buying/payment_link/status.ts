@@ -11,14 +11,14 @@ import { isDue, totalDue } from "../payment_page/amountDue.ts"
 
 const LIFETIME_MS = 30 * DAY_MS
 
-export type Standing =
+export type LinkState =
   /** A payment was made with it, and nothing is due now. */
   | { readonly kind: "used"; readonly charges: ReadonlyArray<ChargeRow> }
   | { readonly kind: "cancelled"; readonly at: number }
   | { readonly kind: "expired"; readonly at: number }
   /** A payment attempt is at the rail. */
   | { readonly kind: "under_way"; readonly chargeId: string }
-  | { readonly kind: "owing"; readonly owing: ReadonlyArray<SubscriptionRow>; readonly totalKobo: number }
+  | { readonly kind: "due"; readonly due: ReadonlyArray<SubscriptionRow>; readonly totalKobo: number }
   | { readonly kind: "settled" }
 
 /** Returns when a link stops working. */
@@ -32,12 +32,12 @@ const paidOf = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> =>
  * Returns the state of a link. `subscriptions`: the link's own, or, for a link without one, the customer's overdue ones. `tries`: the
  * payments that were tried with the link.
  */
-export const standingOf = (
+export const linkStateOf = (
   nudge: NudgeRow,
   subscriptions: ReadonlyArray<SubscriptionRow>,
   tries: ReadonlyArray<ChargeRow>,
   now: number,
-): Standing => {
+): LinkState => {
   const paid = paidOf(tries)
   const overdue = subscriptions.filter(isDue)
   // A link stays open if its subscription is overdue again, or another bill was declined.
@@ -50,7 +50,7 @@ export const standingOf = (
   if (now >= expiryOf(nudge)) return { kind: "expired", at: expiryOf(nudge) }
   const charging = subscriptions.find(({ state }) => isCharging(state))
   if (charging !== undefined) return { kind: "under_way", chargeId: charging.latest_charge_id! }
-  return overdue.length === 0 ? { kind: "settled" } : { kind: "owing", owing: overdue, totalKobo: totalDue(overdue) }
+  return overdue.length === 0 ? { kind: "settled" } : { kind: "due", due: overdue, totalKobo: totalDue(overdue) }
 }
 
 const escalationWord = (dunning: Dunning): Consequence["what"] | undefined => {

@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { type Problem, problem } from "../../base/problem.ts"
 import { formatInstant, sameForAll } from "../../base/time.ts"
 import { type ChargeRow, charges } from "../../billing/charge/charge.ts"
-import { standingTime } from "../../billing/clock/clocks.ts"
+import { clockTime } from "../../billing/clock/clocks.ts"
 import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
 import { Payments } from "../../billing/payments/Payments.ts"
 import type { Page } from "../../billing/subscription/outcome.ts"
@@ -26,8 +26,8 @@ import { methodOf, verify, withEmail } from "../payment_page/hosted.ts"
 import { pageWaitingLimit, paymentInWords, waitForCharge } from "../payment_page/settled.ts"
 import type { Submission } from "../payment_page/submission.ts"
 import { readTries, triesOf } from "./read.ts"
-import { goOnWith } from "./saveMethod.ts"
-import { type Standing, standingOf } from "./status.ts"
+import { applySavedMethod } from "./saveMethod.ts"
+import { type LinkState, linkStateOf } from "./status.ts"
 
 /** What the page offered, and so what the buyer meant to do. */
 export type Intent = "pay" | "save"
@@ -57,14 +57,14 @@ export type Paid =
   | { readonly kind: "busy"; readonly charge: ChargeRow }
 
 /** Explains why a link accepts nothing, and what to do; undefined: it accepts a submission. */
-export const closedBecause = (standing: Standing): string | undefined => {
-  switch (standing.kind) {
+export const closedBecause = (linkState: LinkState): string | undefined => {
+  switch (linkState.kind) {
     case "used":
-      return `${standing.charges.map(paymentInWords).join("; ")} by this link. If something is owed again, use the link in the newest message.`
+      return `${linkState.charges.map(paymentInWords).join("; ")} by this link. If something is owed again, use the link in the newest message.`
     case "cancelled":
-      return `The subscription was cancelled at ${formatInstant(standing.at)}: nothing is owed on it any more.`
+      return `The subscription was cancelled at ${formatInstant(linkState.at)}: nothing is owed on it any more.`
     case "expired":
-      return `The link expired at ${formatInstant(standing.at)}: use the one in the newest message.`
+      return `The link expired at ${formatInstant(linkState.at)}: use the one in the newest message.`
     default:
       return undefined
   }
@@ -99,7 +99,7 @@ interface Claimed {
 
 const payOwing = Effect.fnUntraced(function* (
   { nudge, customer, submitted, hostedBy, now }: Claimed,
-  { owing, totalKobo }: Extract<Standing, { readonly kind: "owing" }>,
+  { due, totalKobo }: Extract<LinkState, { readonly kind: "due" }>,
   tries: number,
 ) {
   yield* checkShown(submitted.amountKobo, totalKobo)
@@ -109,7 +109,7 @@ const payOwing = Effect.fnUntraced(function* (
   yield* withEmail(customer, submitted.email)
   const page: Page = { id: nudge.id, hostedBy: methodId === null ? hostedBy : null, submission: submitted.number }
   // On the rail's page the buyer pays one bill. The method that it saves then pays the others (paymentSubject.ts).
-  const paying = page.hostedBy === null ? owing : owing.slice(0, 1)
+  const paying = page.hostedBy === null ? due : due.slice(0, 1)
   const commands = paying.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
   const payments = yield* transition(commands, {
     nowOf: sameForAll(now),
@@ -134,7 +134,7 @@ const save = Effect.fnUntraced(function* (
     return { kind: "started", payments: [yield* verify(verified)], others: [], now } satisfies Started
   }
   const own = nudge.subscription_id === null ? undefined : linked[0]
-  const others = yield* goOnWith({ own, customer, methodId: methodId!, now })
+  const others = yield* applySavedMethod({ own, customer, methodId: methodId!, now })
   return { kind: "started", payments: [], others, now } satisfies Started
 })
 
@@ -144,7 +144,7 @@ const begin = Effect.fnUntraced(function* (
   intent: Intent,
   hostedBy: OutsideRail | null,
 ) {
-  const now = yield* standingTime(nudge, nudge.test_clock_id)
+  const now = yield* clockTime(nudge, nudge.test_clock_id)
   const customer = yield* customers.lockOne(nudge, nudge.customer_id, "NO KEY UPDATE")
   const locked = yield* lockDue(customer, nudge.subscription_id === null ? [] : [nudge.subscription_id])
   const linked = nudge.subscription_id === null ? locked : locked.filter(({ id }) => id === nudge.subscription_id)
@@ -152,12 +152,12 @@ const begin = Effect.fnUntraced(function* (
   const { number } = submitted
   const same = tries.filter(({ submission }) => number !== null && submission === number)
   if (same.length > 0) return { kind: "again", chargeIds: same.map(({ id }) => id) } satisfies Started
-  const standing = standingOf(nudge, linked, tries, now)
-  const reason = closedBecause(standing)
+  const linkState = linkStateOf(nudge, linked, tries, now)
+  const reason = closedBecause(linkState)
   if (reason !== undefined) return { kind: "too_late", refusal: closed(reason) } satisfies Started
   const claimed = { nudge, customer, submitted, hostedBy, now }
-  if (standing.kind === "under_way") return { kind: "under_way", chargeId: standing.chargeId } satisfies Started
-  if (standing.kind === "owing") return yield* payOwing(claimed, standing, triesOf(tries))
+  if (linkState.kind === "under_way") return { kind: "under_way", chargeId: linkState.chargeId } satisfies Started
+  if (linkState.kind === "due") return yield* payOwing(claimed, linkState, triesOf(tries))
   return intent === "pay" ? yield* paidOtherwise(linked) : yield* save(claimed, linked, triesOf(tries))
 })
 

@@ -10,25 +10,25 @@ import { amountsDue, totalDue } from "../payment_page/amountDue.ts"
 import { type FormState, formOf } from "../payment_page/form.ts"
 import { haltOf, upcomingOf } from "../payment_page/upcoming.ts"
 import type { ReadLink } from "./read.ts"
-import { consequencesOf, type Standing } from "./status.ts"
+import { consequencesOf, type LinkState } from "./status.ts"
 
 const SAVED = "Your payment method is saved. It is used from now on."
 
 /** Returns the further overdue bills that are charged to a saved method, if it becomes the default (decision E6). */
-const alsoCharged = ({ standing, use }: ReadLink) => (standing.kind === "settled" ? use.charged : [])
+const alsoCharged = ({ linkState, use }: ReadLink) => (linkState.kind === "settled" ? use.charged : [])
 
 /** Returns what a saved method is for: the link's subscription if that has its own method, else all later payments. */
 const savesOf = ({ use, subscriptions: [own] }: ReadLink, planOf: (id: string) => string): Saves =>
   use.becomes === "own" ? { plan: planOf(own!.plan_id) } : "default"
 
 /** Returns the remark above the form: a method was saved; or, on an older reminder, how the bill was paid since. */
-const remarkOf = ({ nudge, standing, latest, use }: ReadLink, saved: boolean): string | null => {
-  if (saved && standing.kind === "settled") {
+const remarkOf = ({ nudge, linkState, latest, use }: ReadLink, saved: boolean): string | null => {
+  if (saved && linkState.kind === "settled") {
     // Further bills that were charged to it, and declined.
     const declined = totalDue(use.charged)
     return declined === 0 ? SAVED : `${SAVED} ${formatKobo(declined)} that you owe is not paid with it.`
   }
-  const staysHere = standing.kind === "settled" && nudge.template !== "payment_due"
+  const staysHere = linkState.kind === "settled" && nudge.template !== "payment_due"
   return staysHere && latest?.status === "succeeded" ? `You paid ${paidBy(latest)}.` : null
 }
 
@@ -41,20 +41,20 @@ const upcomingIn = ({ subscriptions, plans }: ReadLink): ReadonlyArray<Upcoming>
 
 /** Renders the page that takes a payment or, if nothing is due, a payment method. */
 export const formPage = (read: ReadLink, path: string, state: FormState, saved: boolean): string => {
-  const { nudge, setting, customer, standing, plans, subscriptions } = read
-  const overdue = standing.kind === "owing" ? standing.owing : []
+  const { nudge, context, customer, linkState, plans, subscriptions } = read
+  const overdue = linkState.kind === "due" ? linkState.due : []
   const planOf = (id: string) => plans.get(id)?.name ?? "your plan"
-  const amountKobo = standing.kind === "owing" ? standing.totalKobo : 0
+  const amountKobo = linkState.kind === "due" ? linkState.totalKobo : 0
   const content = {
     amountKobo,
     purpose: amountKobo > 0 ? "pay" : "save",
     details: null,
     saved: read.saved,
-    takesCards: setting.simulated,
-    asksEmail: !setting.simulated && customer.email === null,
+    takesCards: context.simulated,
+    asksEmail: !context.simulated && customer.email === null,
   } as const
   return paymentLinkPage({
-    ...setting,
+    ...context,
     customerName: customer.name,
     about: nudge.subscription_id === null ? null : planOf(subscriptions[0]!.plan_id),
     owed: amountsDue(overdue, planOf),
@@ -64,13 +64,13 @@ export const formPage = (read: ReadLink, path: string, state: FormState, saved: 
       .flatMap((row) => consequencesOf(row, customer, planOf(row.plan_id)))
       .toSorted((a, b) => a.at - b.at),
     halts: haltsOf(read),
-    upcoming: standing.kind === "settled" ? (upcomingIn(read)[0] ?? null) : null,
+    upcoming: linkState.kind === "settled" ? (upcomingIn(read)[0] ?? null) : null,
     remark: remarkOf(read, saved),
     form: formOf(path, content, state),
   })
 }
 
-type Over = Extract<Standing, { readonly kind: "used" | "cancelled" | "expired" }>
+type Over = Extract<LinkState, { readonly kind: "used" | "cancelled" | "expired" }>
 
 /** Describes all payments that were made with a link, in one sentence. */
 const paidInAll = (charges: ReadonlyArray<ChargeRow>, business: string): string => {
@@ -80,16 +80,16 @@ const paidInAll = (charges: ReadonlyArray<ChargeRow>, business: string): string 
     : `You paid ${business} ${formatKobo(charges.reduce((sum, { amount_kobo }) => sum + amount_kobo, 0))} in ${charges.length} payments: ${charges.map(paidBy).join("; ")}.`
 }
 
-const overInWords = (standing: Over, read: ReadLink): Pick<MessageView, "tone" | "title" | "paragraphs"> => {
+const overInWords = (linkState: Over, read: ReadLink): Pick<MessageView, "tone" | "title" | "paragraphs"> => {
   const { latest } = read
-  const { business } = read.setting
-  switch (standing.kind) {
+  const { business } = read.context
+  switch (linkState.kind) {
     case "used":
       return {
         tone: "success",
         title: "Thank you: this is paid",
         paragraphs: [
-          paidInAll(standing.charges, business),
+          paidInAll(linkState.charges, business),
           ...haltsOf(read).map((one) => halt(one, business)),
           ...upcomingIn(read).map(upcoming),
           "Nothing is left to do. If something is owed again, the newest message has a link that takes it.",
@@ -102,7 +102,7 @@ const overInWords = (standing: Over, read: ReadLink): Pick<MessageView, "tone" |
         tone: "info",
         title: "This subscription is cancelled",
         paragraphs: [
-          `It was cancelled on ${day(standing.at)}: nothing is owed on it any more.`,
+          `It was cancelled on ${day(linkState.at)}: nothing is owed on it any more.`,
           ...(late === null ? [] : [late]),
           `To begin again, contact ${business}.`,
         ],
@@ -113,7 +113,7 @@ const overInWords = (standing: Over, read: ReadLink): Pick<MessageView, "tone" |
         tone: "warning",
         title: "This link has expired",
         paragraphs: [
-          `It was good until ${day(standing.at)}. Nothing was charged by opening it.`,
+          `It was good until ${day(linkState.at)}. Nothing was charged by opening it.`,
           `Use the link in the newest message, or ask ${business} for another one.`,
         ],
       }
@@ -123,9 +123,9 @@ const overInWords = (standing: Over, read: ReadLink): Pick<MessageView, "tone" |
 /** Renders the page of a link that accepts nothing any more. */
 export const closedPage = (read: ReadLink): string =>
   messagePage({
-    business: read.setting.business,
-    simulated: read.setting.simulated,
-    ...overInWords(read.standing as Over, read),
+    business: read.context.business,
+    simulated: read.context.simulated,
+    ...overInWords(read.linkState as Over, read),
     action: null,
     requestId: null,
   })

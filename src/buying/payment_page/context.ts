@@ -5,7 +5,7 @@ import { type Problem, problem } from "../../base/problem.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { isRef, type Tenant } from "../../db/tenant.ts"
 import { findAccount } from "../../merchants/account/accounts.ts"
-import type { Setting } from "../../pages/views.ts"
+import type { PageContext } from "../../pages/views.ts"
 import { isOutside, type OutsideRail } from "../../rails/rail/Rail.ts"
 
 /** Whether simulated payments may replace real ones in live: only in development. */
@@ -17,7 +17,7 @@ const NOT_SET_UP = problem("live_access_required", "This merchant is not set up 
 const SUSPENDED = problem("live_access_required", "This merchant cannot take payments at the moment.")
 
 /** The context of a payment page. `refusal`: why the merchant can take no payment; null: it can. */
-export interface PaymentContext extends Setting {
+export interface PaymentContext extends PageContext {
   /** The rail on whose own page buyers pay (decision P5); null: this page takes test cards. */
   readonly hostedBy: OutsideRail | null
   readonly refusal: Problem | null

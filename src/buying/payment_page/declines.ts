@@ -66,7 +66,7 @@ const UNUSABLE: ReadonlySet<string> = new Set<FailureCode>([
 ])
 
 /** Whether a payment method with this failure code cannot pay later either. */
-export const isOfNoUse = (code: string | null): boolean => UNUSABLE.has(code ?? "")
+export const isUnusable = (code: string | null): boolean => UNUSABLE.has(code ?? "")
 
 const ASKS_FOR_CODE: ReadonlySet<string> = new Set(["authentication_required", "authentication_failed"])
 

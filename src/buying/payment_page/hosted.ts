@@ -9,7 +9,7 @@ import { type ChargeRow, chargeLifecycle, newCharge } from "../../billing/charge
 import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
 import { nameMethod } from "../../billing/payment_method/paymentMethods.ts"
 import { commitAttempts } from "../../billing/payments/commitAttempts.ts"
-import { askForBuyer } from "../../billing/payments/statusChecks.ts"
+import { queueBuyerStatusCheck } from "../../billing/payments/statusChecks.ts"
 import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { TenantDatabase } from "../../db/TenantDatabase.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
@@ -123,11 +123,11 @@ const isTime = (id: string): boolean => {
 }
 
 /** Checks a payment with its rail, because the buyer returned from the rail's page or looked at ours. Waits for the answer. */
-export const lookInto = Effect.fnUntraced(function* (tenant: Tenant, charge: ChargeRow, returned: boolean) {
+export const checkWithRail = Effect.fnUntraced(function* (tenant: Tenant, charge: ChargeRow, returned: boolean) {
   if (charge.status !== "pending" || !charge.hosted) return
   const isBack = returned && charge.page?.returned === false
   if (!isTime(charge.id) && !isBack) return
   const { writing } = yield* TenantDatabase
-  yield* writing(tenant, askForBuyer(refOf(charge), returned))
+  yield* writing(tenant, queueBuyerStatusCheck(refOf(charge), returned))
   yield* waitForCharge(tenant, charge.id, pageWaitingLimit())
 })

@@ -18,11 +18,11 @@ import type { PaymentContext } from "./context.ts"
 import { type Declined, declineInWords } from "./declines.ts"
 import { answer, firstFault, readFields } from "./fields.ts"
 import { declineShown, type FormState, faultsShown, tickedOf } from "./form.ts"
-import { lookInto, openPageOf, originsOf } from "./hosted.ts"
+import { checkWithRail, openPageOf, originsOf } from "./hosted.ts"
 import { type Fault, type Fields, readSubmission, type Submission, typedFields } from "./submission.ts"
 
 /** The state of a page. */
-export type Standing =
+export type PageState =
   /** It accepts a payment, or a payment method. */
   | { readonly kind: "form" }
   /** A payment is in progress: the page refuses a second one. */
@@ -31,7 +31,7 @@ export type Standing =
   | { readonly kind: "over"; readonly status: 200 | 410 }
 
 /** The result of a submission. */
-export type Ended =
+export type SubmissionResult =
   /** `goesTo`: where a browser is redirected. `answer`: the response to a program. */
   | { readonly kind: "done"; readonly goesTo: string; readonly answer: Json }
   | ({ readonly kind: "declined" } & Declined)
@@ -53,7 +53,7 @@ export interface PageRoutes<S, R, R2> {
   /** Finds the page of a token; fails with `resource_missing`. */
   readonly find: (token: string) => Work<S, R>
   readonly context: (found: S) => PaymentContext
-  readonly standing: (found: S) => Standing
+  readonly pageState: (found: S) => PageState
   /** The status that a program gets. */
   readonly status: (found: S) => string
   /** Where a returning browser is redirected; null: the page itself shows the result. */
@@ -73,11 +73,14 @@ export interface PageRoutes<S, R, R2> {
   readonly refusal: (found: S) => Work<Problem, R>
   /** Why the newest payment on the page was declined; null: it was not. */
   readonly lastDecline: (found: S) => Work<Declined | null, R>
-  readonly submit: (found: S, submitted: Submission) => Work<Ended, R2>
+  readonly submit: (found: S, submitted: Submission) => Work<SubmissionResult, R2>
 }
 
 /** The services that check a payment with its rail and build redirects. */
-type Looking = Origin | Effect.Services<ReturnType<typeof lookInto>> | Effect.Services<ReturnType<typeof originsOf>>
+type Looking =
+  | Origin
+  | Effect.Services<ReturnType<typeof checkWithRail>>
+  | Effect.Services<ReturnType<typeof originsOf>>
 
 const underWay = (since: number): Problem =>
   problem("charge_in_progress", `A payment has been under way since ${formatInstant(since)}: wait for its outcome.`)
@@ -118,7 +121,7 @@ export const payingRoutes = <S, R, R2>(routes: PageRoutes<S, R, R2>): ReadonlyAr
     status = 200,
     search = NOTHING,
   ) {
-    const current = routes.standing(found)
+    const current = routes.pageState(found)
     const context = routes.context(found)
     if (current.kind === "over") return page(status === 200 ? current.status : status, yield* routes.over(found))
     if (current.kind === "under_way") return page(status, waitingPage(request, context, current.charge))
@@ -134,7 +137,7 @@ export const payingRoutes = <S, R, R2>(routes: PageRoutes<S, R, R2>): ReadonlyAr
   const comeBack = Effect.fnUntraced(function* (request: PublicRequest) {
     const before = yield* find(request)
     const charge = routes.underWay(before)
-    if (charge !== undefined) yield* lookInto(tenantOf(charge), charge, !request.search.has("look"))
+    if (charge !== undefined) yield* checkWithRail(tenantOf(charge), charge, !request.search.has("look"))
     const found = charge === undefined ? before : yield* find(request)
     const goesTo = routes.goesTo(found)
     if (wantsJson(request.headers)) {
@@ -142,7 +145,7 @@ export const payingRoutes = <S, R, R2>(routes: PageRoutes<S, R, R2>): ReadonlyAr
       return answer({ status: routes.status(found), redirect_url })
     }
     if (goesTo !== null) return seeOther(goesTo)
-    const decline = routes.standing(found).kind === "form" ? yield* routes.lastDecline(found) : null
+    const decline = routes.pageState(found).kind === "form" ? yield* routes.lastDecline(found) : null
     return yield* shown(request, found, decline === null ? {} : { refusal: declineInWords(decline) })
   })
 
@@ -153,7 +156,7 @@ export const payingRoutes = <S, R, R2>(routes: PageRoutes<S, R, R2>): ReadonlyAr
     faults: ReadonlyArray<Fault>,
     fields: Fields,
   ) {
-    const current = routes.standing(found)
+    const current = routes.pageState(found)
     const json = wantsJson(request.headers)
     if (current.kind === "over")
       return json ? yield* yield* routes.refusal(found) : yield* shown(request, found, {}, 422)
@@ -166,7 +169,7 @@ export const payingRoutes = <S, R, R2>(routes: PageRoutes<S, R, R2>): ReadonlyAr
   })
 
   /** Answers a program's submission. */
-  const answerOf = (ended: Ended): Effect.Effect<PublicResponse, Problem> => {
+  const answerOf = (ended: SubmissionResult): Effect.Effect<PublicResponse, Problem> => {
     switch (ended.kind) {
       case "done":
         return Effect.succeed(answer(ended.answer))
@@ -182,7 +185,7 @@ export const payingRoutes = <S, R, R2>(routes: PageRoutes<S, R, R2>): ReadonlyAr
   /** Answers a browser's submission. */
   const pageOf = Effect.fnUntraced(function* (
     request: PublicRequest,
-    ended: Ended,
+    ended: SubmissionResult,
     { methodId }: Submission,
     fields: Fields,
   ) {
@@ -233,7 +236,7 @@ export const payingRoutes = <S, R, R2>(routes: PageRoutes<S, R, R2>): ReadonlyAr
       now,
     })
     if ("faults" in submitted) return yield* faulty(request, found, submitted.faults, fields)
-    if (refusal !== null && routes.standing(found).kind === "form") return yield* refusal
+    if (refusal !== null && routes.pageState(found).kind === "form") return yield* refusal
     const submitting = routes.submit(found, submitted)
     if (wantsJson(request.headers)) return yield* Effect.flatMap(submitting, answerOf)
     return yield* submitting.pipe(

@@ -7,7 +7,7 @@ import { ofTenant, type Ref } from "../../db/tenant.ts"
 import type { SavedMethod } from "../../pages/views.ts"
 import type { PaymentMethodSummary } from "../../rails/rail/PaymentRail.ts"
 import { MAX_ATTEMPTS } from "./checks.ts"
-import { isOfNoUse } from "./declines.ts"
+import { isUnusable } from "./declines.ts"
 
 /** Most methods to choose from: a buyer has one or two, a sandbox customer many. */
 const MAX_SAVED = 6
@@ -36,7 +36,7 @@ const declinedAmong = (payments: ReadonlyArray<Payment>, now: number) => {
   return {
     at: new Map(declined.map(({ method_id, created_at }) => [method_id, created_at])),
     hidden: declined
-      .filter(({ method_id, failure_code }) => justTried.has(method_id) || isOfNoUse(failure_code))
+      .filter(({ method_id, failure_code }) => justTried.has(method_id) || isUnusable(failure_code))
       .map(({ method_id }) => method_id),
   }
 }

@@ -151,7 +151,7 @@ const cardFaults = (fields: Fields, now: number, simulated: boolean): ReadonlyAr
 /** Returns the named or typed payment method, and its faults. */
 const readMethod = (
   fields: Fields,
-  { now, simulated, hosted, inForm }: Asked,
+  { now, simulated, hosted, inForm }: FormRequirements,
 ): { readonly methodId: string | null; readonly faults: ReadonlyArray<Problem> } => {
   const named = fields.payment_method?.trim()
   if (named !== undefined) {
@@ -176,7 +176,7 @@ const KOBO_IN = { kobo: 1, naira: KOBO_OF_NAIRA } as const
 const digits = (text: string): boolean => /^\d{1,11}$/.test(text)
 
 /** Returns the amount that was shown or chosen (kobo), or its fault. */
-const readAmount = ({ amount }: Fields, unit: Asked["amountsIn"]): number | null | Problem => {
+const readAmount = ({ amount }: Fields, unit: FormRequirements["amountsIn"]): number | null | Problem => {
   if (amount === undefined) return null
   if (amount.trim() === "")
     return unit === "kobo"
@@ -213,7 +213,7 @@ const NO_EMAIL = problem(
 )
 
 /** What a page asks for, and how it reads a submission. */
-export interface Asked {
+export interface FormRequirements {
   readonly asksDetails: boolean
   /** The customer exists without an e-mail address, which the rail needs. */
   readonly asksEmail: boolean
@@ -231,7 +231,7 @@ export interface Asked {
 /** Returns the submission, or its faults in the order of the form. */
 export const readSubmission = (
   fields: Fields,
-  asked: Asked,
+  asked: FormRequirements,
 ): Submission | { readonly faults: ReadonlyArray<Fault> } => {
   const isFault = (value: unknown): value is Problem => value instanceof Object
   const { asksDetails, asksEmail } = asked

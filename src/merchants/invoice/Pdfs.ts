@@ -11,13 +11,13 @@ import type { InvoiceRow } from "./invoice.ts"
 const MAX_BYTES = 16 * 1024 * 1024
 
 /** The thread's request and answer. `id` matches them. */
-export interface Asked {
+export interface RenderRequest {
   readonly id: number
   readonly invoice: InvoiceRow
   readonly businessName: string
   readonly seller: Seller
 }
-export interface Answered {
+export interface RenderResult {
   readonly id: number
   readonly pdf?: Uint8Array
   readonly failure?: string
@@ -41,7 +41,7 @@ class Renderer {
 
   #start(): Worker {
     const worker = new Worker(new URL("./pdfThread.ts", import.meta.url))
-    worker.on("message", ({ id, pdf, failure }: Answered) => {
+    worker.on("message", ({ id, pdf, failure }: RenderResult) => {
       const waiting = this.#waiting.get(id)
       this.#waiting.delete(id)
       if (pdf === undefined) waiting?.reject(new Error(failure))
@@ -64,7 +64,7 @@ class Renderer {
     const id = this.#requests++
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject })
-      this.#worker!.postMessage({ id, invoice, businessName, seller: this.#seller } satisfies Asked)
+      this.#worker!.postMessage({ id, invoice, businessName, seller: this.#seller } satisfies RenderRequest)
     })
   }
 

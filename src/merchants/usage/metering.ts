@@ -116,7 +116,7 @@ export const meteringLayer: Layer.Layer<Metering, never, SqlClient.SqlClient> = 
     yield* every("read counts", WRITE_READS_EVERY_MS, writeReads(reads))
     return Metering.of({
       count,
-      standing: (key) =>
+      usageHeaders: (key) =>
         key === undefined
           ? Effect.succeed({})
           : currentHeaders(key).pipe(

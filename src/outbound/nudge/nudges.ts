@@ -2,9 +2,9 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { asReference, beforeState, invalid, noSuch, problem } from "../../base/problem.ts"
+import { asReference, checkBeforeStateError, invalid, noSuch, problem } from "../../base/problem.ts"
 import { DAY_MS } from "../../base/time.ts"
-import { standingTime } from "../../billing/clock/clocks.ts"
+import { clockTime } from "../../billing/clock/clocks.ts"
 import { customers } from "../../billing/customer/customer.ts"
 import { ofTenant, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { commit } from "../../runtime/commit.ts"
@@ -52,7 +52,7 @@ const subjectOf = Effect.fnUntraced(function* (tenant: Tenant, customerId: strin
 export const createNudge = Effect.fn("nudge.create")(function* (tenant: Tenant, input: NudgeCreate) {
   const found = yield* asReference(customers.get(tenant, input.customer), "customer")
   const subject = subjectOf(tenant, found.id, input.subscription ?? null)
-  const now = yield* beforeState(subject, asReference(standingTime(tenant, found.test_clock_id), "customer"))
+  const now = yield* checkBeforeStateError(subject, asReference(clockTime(tenant, found.test_clock_id), "customer"))
   // The lock makes the limit hold for concurrent requests too.
   const customer = yield* customers.lockOne(tenant, found.id, "NO KEY UPDATE")
   const about = yield* subject

@@ -10,7 +10,7 @@ import { CHANNELS, type Channel, type MessengerAnswer, type NudgeEvent } from ".
 import { afterQuiet, MAX_LATE_MS, type QuietHours } from "../../../machines/reminders.ts"
 import type { NowOf } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { movesElsewhere, standingAt } from "../../billing/clock/clocks.ts"
+import { clockTimeSql, movesElsewhere } from "../../billing/clock/clocks.ts"
 import { Counter } from "../../concurrency/Counter.ts"
 import { rowsAsTable } from "../../db/rows.ts"
 import { refOf, staysHere } from "../../db/tenant.ts"
@@ -58,7 +58,7 @@ const takeNudges = Effect.fnUntraced(function* (selected: (sql: SqlClient.SqlCli
       FROM (${selected(sql, taking)}) t, account a
       WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id) AND a.id = nudge.account_id
       RETURNING nudge.*, t.was_in_hand, a.business_name,
-        (SELECT ${standingAt(sql, "nudge", "k")} FROM test_clock k
+        (SELECT ${clockTimeSql(sql, "nudge", "k")} FROM test_clock k
           WHERE (k.account_id, k.livemode, k.id) = (nudge.account_id, nudge.livemode, nudge.test_clock_id)) AS clock_at`,
   )
   return [...rows].sort((a, b) => (a.id < b.id ? -1 : 1))

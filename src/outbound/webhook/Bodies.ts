@@ -53,7 +53,7 @@ export class Bodies {
   }
 
   /** The bytes reserved by an account or an endpoint, by its ID. */
-  heldBy(owner: string): number {
+  reservedBy(owner: string): number {
     return this.#reserved.of(owner)
   }
 
@@ -68,7 +68,7 @@ export class Bodies {
    */
   #hasRoom({ account_id, webhook_endpoint_id, bytes }: Waiting): boolean {
     const free = this.#maxBytes - this.#bytes
-    const [account, endpoint] = [this.heldBy(account_id), this.heldBy(webhook_endpoint_id)]
+    const [account, endpoint] = [this.reservedBy(account_id), this.reservedBy(webhook_endpoint_id)]
     if (account === 0) return bytes <= free || this.#bytes === 0
     return account + bytes <= free * ACCOUNT_SHARE && (endpoint === 0 || endpoint + bytes <= free * ENDPOINT_SHARE)
   }

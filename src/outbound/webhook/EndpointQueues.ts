@@ -7,7 +7,7 @@ import type { Sender } from "./Sender.ts"
 
 /** A finished try, its queue, and the endpoint's row at the start of the try. */
 export interface Tried {
-  readonly lane: EndpointQueue
+  readonly queue: EndpointQueue
   readonly endpoint: EndpointRow
   readonly delivery: Waiting
   readonly outcome: Outcome
@@ -93,7 +93,7 @@ export class EndpointQueues {
       this.#inFlight++
       void tryDelivery(this.#sender, delivery, body, target).then((outcome) => {
         this.#inFlight--
-        this.#tried.push({ lane: queue, endpoint: target.endpoint, delivery, outcome })
+        this.#tried.push({ queue: queue, endpoint: target.endpoint, delivery, outcome })
         queue.tried(delivery)
         this.start(queue)
       })

@@ -19,7 +19,7 @@ import { EndpointQueues, type Tried } from "./EndpointQueues.ts"
 import { disable, type Ending, GONE, isSame } from "./ending.ts"
 import { type EndpointRow, endpointLease } from "./endpoint.ts"
 import { giveUpEnded, purgeEvents } from "./housekeeping.ts"
-import { leaveEndpoints, lockFree, readTargets, readWaiting, recordHealth, takeEndpoints } from "./queue.ts"
+import { lockUnlockedRows, readTargets, readWaiting, recordHealth, releaseEndpoints, takeEndpoints } from "./queue.ts"
 import { Sender } from "./Sender.ts"
 import { reportUnopened } from "./secrets.ts"
 import { firstWaiting } from "./waiting.ts"
@@ -130,7 +130,7 @@ interface Recorded {
 
 /** Writes the recordings whose rows are not locked by others. */
 const writeUnlocked = Effect.fnUntraced(function* (recordings: ReadonlyArray<Recording>) {
-  const skipped = yield* lockFree(
+  const skipped = yield* lockUnlockedRows(
     recordings.map(({ updated }) => updated),
     outcomesOf(recordings),
   )
@@ -143,7 +143,7 @@ const cannotWriteAll = (error: unknown): boolean => isLockTimeout(error) || isFe
 
 /** Records finished tries and the health of their endpoints. Returns the written queues. Locked rows wait for the next round. */
 const record = Effect.fnUntraced(function* ({ queues, endings }: Rounds) {
-  const byQueue = Map.groupBy(queues.tried, ({ lane }) => lane)
+  const byQueue = Map.groupBy(queues.tried, ({ queue }) => queue)
   const recordings = [...byQueue].map(([queue, tries]) => recordingOf(queue, tries))
   const sql = yield* SqlClient.SqlClient
   const writeAll = Effect.as(withLockTimeout(write(recordings)), {
@@ -157,7 +157,7 @@ const record = Effect.fnUntraced(function* ({ queues, endings }: Rounds) {
   // Tries that ended meanwhile, or could not be written, stay for the next round.
   const done = [...written, ...dropped].flatMap(({ tries }) => tries)
   queues.recorded(done)
-  for (const { lane: queue, delivery } of done) queue.recorded(delivery.seq)
+  for (const { queue, delivery } of done) queue.recorded(delivery.seq)
   for (const { queue, relevant, updated } of written) {
     queue.update({ ...queue.target, endpoint: updated })
     for (const ending of endingOf(updated, relevant)) endings.set(updated.id, ending)
@@ -216,7 +216,7 @@ const fill = Effect.fnUntraced(function* (rounds: Rounds, selected: ReadonlyArra
   const idle = roomy.filter(({ queue }) => queue.idle).map(({ queue }) => queue.target.endpoint)
   if (idle.length === 0) return
   const taken = idle.flatMap(({ id }) => queues.remove(id))
-  yield* releasing(endpointLease, taken, leaveEndpoints(idle))
+  yield* releasing(endpointLease, taken, releaseEndpoints(idle))
 })
 
 /** Takes the endpoints that have waiting deliveries. Returns all queues. */
@@ -245,7 +245,7 @@ const finish = Effect.fnUntraced(function* (rounds: Rounds) {
   while (queues.underWay > 0 && performance.now() < limit) yield* Effect.sleep(ROUND_MS)
   yield* Effect.ensuring(
     record(rounds),
-    Effect.ignore(leaveEndpoints(queues.taken), { log: "Warn", message: "cannot release webhook endpoints" }),
+    Effect.ignore(releaseEndpoints(queues.taken), { log: "Warn", message: "cannot release webhook endpoints" }),
   )
 })
 

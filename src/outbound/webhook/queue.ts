@@ -55,7 +55,7 @@ export const readTargets = Effect.fnUntraced(function* (endpoints: ReadonlyArray
       Effect.mapError(() => endpoint),
     ),
   )
-  const released = new Set(yield* leaveEndpoints(unsigned))
+  const released = new Set(yield* releaseEndpoints(unsigned))
   const entries: ReadonlyArray<readonly [string, Target | undefined]> = [
     ...targets.map((target) => [target.endpoint.id, target] as const),
     // The ones that could not be released get no deliveries.
@@ -114,7 +114,10 @@ interface SkippedEndpoint {
  * Locks the rows of endpoints and deliveries that are not locked by others. Returns the skipped endpoints by ID: those with a
  * locked row (false), and those whose account is moving to another cell (true).
  */
-export const lockFree = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Ref>, deliveries: ReadonlyArray<Ref>) {
+export const lockUnlockedRows = Effect.fnUntraced(function* (
+  endpoints: ReadonlyArray<Ref>,
+  deliveries: ReadonlyArray<Ref>,
+) {
   const sql = yield* SqlClient.SqlClient
   const skipped = yield* sql<SkippedEndpoint>`
     WITH theirs AS MATERIALIZED (
@@ -142,7 +145,7 @@ export const lockFree = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Re
  * Releases endpoints for other processes. Returns the released ones. A locked endpoint stays with this process, which takes it again
  * when deliveries wait.
  */
-export const leaveEndpoints = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Ref>) {
+export const releaseEndpoints = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Ref>) {
   if (endpoints.length === 0) return []
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* ProcessLease

@@ -23,7 +23,7 @@ const setRail = Effect.fnUntraced(function* (id: string, rail: RailName) {
  * Replaces the credentials of an account at a rail, and switches the account to that rail. Returns the account; undefined: the
  * account does not exist.
  */
-export const giveCredentials = Effect.fn("credential.give")(function* (
+export const replaceCredentials = Effect.fn("credential.give")(function* (
   accountId: string,
   rail: OutsideRail,
   credentials: Credentials,

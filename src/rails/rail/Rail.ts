@@ -180,7 +180,7 @@ export interface CallbackRequest {
 }
 
 /** The part of a callback that is used (decision P13). */
-export interface Announcement {
+export interface CallbackNotice {
   /** In our spelling: 1 to 200 printable ASCII characters. */
   readonly reference: string
   /** The callback says that the payment failed or was sent back. It is not trusted: the rail is then asked about the payment. */
@@ -207,5 +207,5 @@ export interface Rail {
   /** Whether a callback is signed with these credentials, compared in constant time. */
   readonly isSigned: (request: CallbackRequest, credentials: Credentials) => boolean
   /** Reads what a callback is about; undefined: it has no readable reference. */
-  readonly announcementIn: (body: Buffer) => Announcement | undefined
+  readonly announcementIn: (body: Buffer) => CallbackNotice | undefined
 }

@@ -73,7 +73,7 @@ const refusalOfAsk = (refusal: Refusal | undefined): UnknownReference | NoAnswer
 type RefusalIn = (status: number, body: unknown) => Refusal | undefined
 
 /** Returns the readers of a rail's errors for each kind of call. `refusalIn` parses the error. */
-export const refusalsBy = (refusalIn: RefusalIn) => ({
+export const refusalReaders = (refusalIn: RefusalIn) => ({
   declined: (status: number, body: unknown) => refusalOfCall(refusalIn(status, body)),
   notSentBack: (status: number, body: unknown) => refusalOfRefund(refusalIn(status, body)),
   unanswered: (status: number, body: unknown) => refusalOfAsk(refusalIn(status, body)),

@@ -61,7 +61,7 @@ export interface AnsweredCall {
 }
 
 /** The follow-up of written results. */
-export interface Written<R> {
+export interface FollowUp<R> {
   /** Calls that were not made: they return to the queue. */
   readonly again: ReadonlyArray<TakenCall>
   /** Unanswered queries that no other code repeats: they are postponed. */
@@ -73,13 +73,13 @@ export interface Written<R> {
 }
 
 /** A handler of some kinds of calls. `R`: the services that it needs. */
-export interface Caller<R> {
+export interface CallHandler<R> {
   readonly kinds: ReadonlyArray<CallKind>
   readonly prepare: (calls: ReadonlyArray<TakenCall>) => Effect.Effect<ReadonlyArray<Prepared>, SqlError.SqlError, R>
   /** Writes results, in the running transaction. */
   readonly write: (
     answered: ReadonlyArray<AnsweredCall>,
-  ) => Effect.Effect<Written<R>, SqlError.SqlError, R | SqlClient.SqlClient>
+  ) => Effect.Effect<FollowUp<R>, SqlError.SqlError, R | SqlClient.SqlClient>
   /** Queues queries about the objects of finished calls. */
   readonly askAgain: (
     calls: ReadonlyArray<TakenCall>,
@@ -151,7 +151,7 @@ const putBack = (call: TakenCall, cause: Cause.Cause<unknown>) =>
  * Prepares calls together. If that fails, it prepares each alone, so that a bad call does not block the others. Returns the
  * prepared calls, and the number of calls that cannot be prepared.
  */
-const prepareEach = Effect.fnUntraced(function* <R>({ prepare }: Caller<R>, taken: ReadonlyArray<TakenCall>) {
+const prepareEach = Effect.fnUntraced(function* <R>({ prepare }: CallHandler<R>, taken: ReadonlyArray<TakenCall>) {
   if (taken.length === 0) return { prepared: [], failed: 0 }
   const together = yield* Effect.exit(prepare(taken))
   if (Exit.isSuccess(together)) return { prepared: together.value, failed: 0 }
@@ -172,7 +172,7 @@ const prepareEach = Effect.fnUntraced(function* <R>({ prepare }: Caller<R>, take
 const startCalls = Effect.fnUntraced(function* <R>(
   rail: OutsideRail,
   openCalls: OpenCalls,
-  callers: ReadonlyArray<Caller<R>>,
+  callers: ReadonlyArray<CallHandler<R>>,
   talk: (prepared: Prepared) => Effect.Effect<void>,
 ) {
   const room = MAX_OF_RAIL - openCalls.of(rail).length
@@ -198,7 +198,10 @@ const startCalls = Effect.fnUntraced(function* <R>(
 })
 
 /** Writes results with all their effects, and deletes the calls, in one transaction. */
-const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R>, batch: ReadonlyArray<AnsweredCall>) {
+const writeBatch = Effect.fnUntraced(function* <R>(
+  { write, askAgain }: CallHandler<R>,
+  batch: ReadonlyArray<AnsweredCall>,
+) {
   const calls = batch.map(({ call }) => call)
   const work = Effect.gen(function* () {
     const { again, later, next = [], after } = yield* write(batch)
@@ -266,7 +269,7 @@ const record = Effect.fnUntraced(function* (openCalls: OpenCalls, all: ReadonlyA
  * Writes the results so far. A result that cannot be written stays, and does not block the others. The throttle is written first: a
  * reader that sees the result of a call also sees whether its rail is throttled.
  */
-const write = Effect.fnUntraced(function* <R>(openCalls: OpenCalls, callers: ReadonlyArray<Caller<R>>) {
+const write = Effect.fnUntraced(function* <R>(openCalls: OpenCalls, callers: ReadonlyArray<CallHandler<R>>) {
   const batch = openCalls.unwritten.slice(0, MAX_BATCH)
   if (batch.length === 0) return
   yield* record(openCalls, batch)
@@ -288,7 +291,7 @@ const write = Effect.fnUntraced(function* <R>(openCalls: OpenCalls, callers: Rea
 })
 
 /** Makes queued calls for as long as the scope is open. */
-export const railCallWorker = Effect.fnUntraced(function* <R>(callers: ReadonlyArray<Caller<R>>) {
+export const railCallWorker = Effect.fnUntraced(function* <R>(callers: ReadonlyArray<CallHandler<R>>) {
   const openCalls = new OpenCalls()
   const takeNow = yield* Queue.sliding<void>(1)
   const writeNow = yield* Queue.sliding<void>(1)

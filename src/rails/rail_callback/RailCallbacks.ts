@@ -4,9 +4,9 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { Batcher } from "../../concurrency/Batcher.ts"
 import { rowsAsTable } from "../../db/rows.ts"
 import type { RailAccount } from "../credential/credential.ts"
-import type { Announcement } from "../rail/Rail.ts"
+import type { CallbackNotice } from "../rail/Rail.ts"
 
-export interface NamedReference extends RailAccount, Announcement {}
+export interface NamedReference extends RailAccount, CallbackNotice {}
 
 const NAMED = { account_id: "text", rail: "text", reference: "text", denies: "boolean" } as const
 

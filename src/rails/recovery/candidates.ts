@@ -5,7 +5,7 @@ import { type ChargeRow, charges } from "../../billing/charge/charge.ts"
 import type { Described } from "../../billing/payments/railMetadata.ts"
 import type { RailAccount } from "../credential/credential.ts"
 import type { RailTransaction } from "../rail/Rail.ts"
-import type { Found, Reason } from "./found.ts"
+import type { FoundTransaction, Reason } from "./found.ts"
 import type { Listed } from "./listing.ts"
 
 const MAX_LOOKED_UP = 1_000
@@ -72,7 +72,7 @@ export const foundOf = (
   { account_id, rail, reference, listed }: Open,
   transaction: RailTransaction,
   now: number,
-): Found => {
+): FoundTransaction => {
   const made = Math.min(madeAt(reference), now)
   const settled = listed.at !== null && listed.at >= made && listed.at <= now ? listed.at : made
   return {

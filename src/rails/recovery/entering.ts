@@ -12,18 +12,18 @@ import type { RailAccount } from "../credential/credential.ts"
 import type { RailTransaction } from "../rail/Rail.ts"
 import { dropCalls } from "../rail_call/queue.ts"
 import { type Open, type Unplaced, unplaced } from "./candidates.ts"
-import type { Found, Reason } from "./found.ts"
-import { type Placed, place } from "./placing.ts"
+import type { FoundTransaction, Reason } from "./found.ts"
+import { type EnteredCharge, place } from "./placing.ts"
 
 /** Returns the results of a charge in order: if it was sent back, first the payment and then the reversal. */
-const resultsOf = ({ transaction }: Found): ReadonlyArray<RailTransaction> => {
+const resultsOf = ({ transaction }: FoundTransaction): ReadonlyArray<RailTransaction> => {
   if (transaction.reversed !== true) return [transaction]
   const { reversed: _, ...paid } = { ...transaction, status: "succeeded" as const, code: null }
   return [paid, transaction]
 }
 
 /** Settles an entered charge. Returns the effects on other objects, to run later. */
-const settleFound = Effect.fnUntraced(function* ({ charge, settledAt: at }: Placed, found: Found) {
+const settleFound = Effect.fnUntraced(function* ({ charge, settledAt: at }: EnteredCharge, found: FoundTransaction) {
   const nowOf = sameForAll(at)
   if (charge.hosted && charge.page === null)
     yield* applyInOrder([{ charge, answer: { type: "rail.page" }, at: charge.created_at }], nowOf)
@@ -44,7 +44,7 @@ export interface Entered {
 /** A listed transaction, with the rail's answer about it. */
 export interface Candidate {
   readonly open: Open
-  readonly found: Found
+  readonly found: FoundTransaction
 }
 
 const none = (of: RailAccount, all: ReadonlyArray<Candidate>, reason: Reason): Entered => ({

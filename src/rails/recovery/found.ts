@@ -9,7 +9,7 @@ import type { Ref } from "../../db/tenant.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import type { OutsideRail, RailTransaction } from "../rail/Rail.ts"
 
-export interface Found extends Ref {
+export interface FoundTransaction extends Ref {
   readonly rail: OutsideRail
   readonly described: Described
   readonly transaction: RailTransaction
@@ -21,14 +21,14 @@ export interface Found extends Ref {
 /** Why a transaction is not entered, in words for the operator. */
 export type Reason = string
 
-const purposeOf = ({ id, described: { page } }: Found): ChargeRow["purpose"] => {
+const purposeOf = ({ id, described: { page } }: FoundTransaction): ChargeRow["purpose"] => {
   if (isId("verification", id)) return "verification"
   return page !== null && isPlanCode(page) ? "instalment" : "sale"
 }
 
 /** Returns the payment method of a token. If it is not in the database, the rail's answer fills it. */
 const methodOf = (
-  { described: { hosted, method }, transaction: { saved } }: Found,
+  { described: { hosted, method }, transaction: { saved } }: FoundTransaction,
   attached: PaymentMethodSummary | undefined,
 ): PaymentMethodSummary | null => {
   if (hosted || method === null) return null
@@ -39,7 +39,7 @@ const methodOf = (
 
 /** Builds the charge as it was committed before it was sent. */
 export const chargeOf = (
-  found: Found,
+  found: FoundTransaction,
   attached: PaymentMethodSummary | undefined,
   bill: Pick<Bill, "no" | "periodStart" | "periodEnd"> | null,
   retryOf: string | null,
@@ -104,7 +104,7 @@ const periodFor = (
 }
 
 /** Rebuilds the bill of an attempt. A text: why it cannot be rebuilt. */
-export const billOf = (row: SubscriptionRow, { described }: Found): Bill | Reason => {
+export const billOf = (row: SubscriptionRow, { described }: FoundTransaction): Bill | Reason => {
   const { bill, billDetails, attempt, amountKobo, lines, method, named } = described
   if (bill === null || billDetails === null) return "its metadata does not say which bill it is for"
   if (bill.no > row.bills_made + MAX_BILLS_LOST)
@@ -136,7 +136,7 @@ export const billOf = (row: SubscriptionRow, { described }: Found): Bill | Reaso
  * Moves the instants of a transaction back by as much as the period in its metadata starts after the period of its bill. So a clock that was
  * ahead when the attempt was made does not make the attempt a late one.
  */
-export const withinPeriod = (found: Found, { periodStart }: Bill): Found => {
+export const withinPeriod = (found: FoundTransaction, { periodStart }: Bill): FoundTransaction => {
   const ahead = Math.max(0, (found.described.bill?.periodStart ?? periodStart) - periodStart)
   return { ...found, madeAt: found.madeAt - ahead, settledAt: found.settledAt - ahead }
 }

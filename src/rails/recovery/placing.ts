@@ -20,15 +20,15 @@ import { ofTenant, refOf, tenantOf } from "../../db/tenant.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance } from "../../runtime/lifecycle.ts"
 import { created, type Outcome } from "../../runtime/outcome.ts"
-import { billOf, chargeOf, type Found, type Reason, withinPeriod } from "./found.ts"
+import { billOf, chargeOf, type FoundTransaction, type Reason, withinPeriod } from "./found.ts"
 
 /** An entered charge, and when its rail settled it (ms since the epoch). */
-export interface Placed {
+export interface EnteredCharge {
   readonly charge: ChargeRow
   readonly settledAt: number
 }
 
-const attachedTo = Effect.fnUntraced(function* ({ described: { customer, method }, ...found }: Found) {
+const attachedTo = Effect.fnUntraced(function* ({ described: { customer, method }, ...found }: FoundTransaction) {
   if (method === null) return undefined
   const attached = (yield* findPaymentMethods([{ ...tenantOf(found), id: customer, method }])).get(
     methodKey(customer, method),
@@ -59,7 +59,7 @@ const sessionPaying = Effect.fnUntraced(function* (charge: ChargeRow) {
 })
 
 /** Returns the ID of the failed charge that it retries, if that is in the database and has no other retry. */
-const retriedCharge = Effect.fnUntraced(function* (found: Found) {
+const retriedCharge = Effect.fnUntraced(function* (found: FoundTransaction) {
   const { retry_of: id } = found.described
   if (id === null) return null
   const sql = yield* SqlClient.SqlClient
@@ -70,7 +70,7 @@ const retriedCharge = Effect.fnUntraced(function* (found: Found) {
 })
 
 /** Enters an attempt at a subscription's bill. */
-const placeAttempt = Effect.fnUntraced(function* (found: Found, id: string) {
+const placeAttempt = Effect.fnUntraced(function* (found: FoundTransaction, id: string) {
   const attached = yield* attachedTo(found)
   const [row] = yield* subscriptions.lock([{ ...tenantOf(found), id }])
   if (row === undefined) return missing("subscription", id)
@@ -95,11 +95,11 @@ const placeAttempt = Effect.fnUntraced(function* (found: Found, id: string) {
     })
     yield* commit([...paying.outcomes, ...outcomes])
   }
-  return { charge, settledAt: adjusted.settledAt } satisfies Placed
+  return { charge, settledAt: adjusted.settledAt } satisfies EnteredCharge
 })
 
 /** Enters a payment of an instalment plan. */
-const placeInstalment = Effect.fnUntraced(function* (found: Found, planId: string) {
+const placeInstalment = Effect.fnUntraced(function* (found: FoundTransaction, planId: string) {
   const charge = chargeOf(found, yield* attachedTo(found), null, null)
   const [plan] = yield* instalmentPlans.lock([{ ...tenantOf(found), id: planId }])
   if (plan === undefined) return missing("instalment plan", planId)
@@ -115,22 +115,22 @@ const placeInstalment = Effect.fnUntraced(function* (found: Found, planId: strin
   if (transitioned.length === 0)
     return `instalment plan ${planId} takes no payment in its current status (${plan.status})`
   yield* commit([...transitioned.map(({ outcome }) => outcome), created(chargeLifecycle, undefined, charge)])
-  return { charge, settledAt: found.settledAt } satisfies Placed
+  return { charge, settledAt: found.settledAt } satisfies EnteredCharge
 })
 
 /** Enters a one-off charge, or one that saves a payment method. */
-const placeAlone = Effect.fnUntraced(function* (found: Found) {
+const placeAlone = Effect.fnUntraced(function* (found: FoundTransaction) {
   const charge = chargeOf(found, yield* attachedTo(found), null, yield* retriedCharge(found))
   const paying = yield* sessionPaying(charge)
   if (paying.reason !== undefined) return paying.reason
   yield* commit([...paying.outcomes, created(chargeLifecycle, undefined, charge)])
-  return { charge, settledAt: found.settledAt } satisfies Placed
+  return { charge, settledAt: found.settledAt } satisfies EnteredCharge
 })
 
 /** Enters a transaction as the pending charge that it was. Returns the reason if it cannot be entered. */
 export const place = (
-  found: Found,
-): Effect.Effect<Placed | Reason, Effect.Error<ReturnType<typeof placeAttempt>>, PlaceServices> => {
+  found: FoundTransaction,
+): Effect.Effect<EnteredCharge | Reason, Effect.Error<ReturnType<typeof placeAttempt>>, PlaceServices> => {
   const { subscription, page } = found.described
   const { purpose } = chargeOf(found, undefined, null, null)
   if (subscription !== null) return placeAttempt(found, subscription)

@@ -26,7 +26,7 @@ export interface Recovery {
   readonly failures: ReadonlyArray<string>
 }
 
-export interface Wanted {
+export interface RecoveryOptions {
   readonly accountId: string | undefined
   /** ms since the epoch. */
   readonly since: number
@@ -110,7 +110,7 @@ const readRailAccounts = Effect.fnUntraced(function* (accountId: string | undefi
 })
 
 /** Asks every rail of which an account has credentials, and enters its transactions that are not in the database. */
-export const recover = Effect.fnUntraced(function* (wanted: Wanted) {
+export const recover = Effect.fnUntraced(function* (wanted: RecoveryOptions) {
   const accounts = yield* readRailAccounts(wanted.accountId)
   const credentials = yield* (yield* RailCredentials).find(accounts)
   const rails = yield* Rails

@@ -12,11 +12,11 @@ import { rowsAsTable } from "../../db/rows.ts"
 import { staysHere } from "../../db/tenant.ts"
 import { Listener } from "../../process/Listener.ts"
 import { every } from "../../process/workers.ts"
+import { type AccountKey, KeyCache, type KnownKey } from "./KeyCache.ts"
+import { KeyLoader } from "./KeyLoader.ts"
 import { type ParsedKey, parseKey } from "./key.ts"
-import { LookUps } from "./LookUps.ts"
-import { type AccountKey, type KnownKey, Remembered } from "./Remembered.ts"
 
-export type { AccountKey, KnownKey } from "./Remembered.ts"
+export type { AccountKey, KnownKey } from "./KeyCache.ts"
 
 export interface Authenticated {
   readonly key: KnownKey
@@ -81,7 +81,7 @@ const writeUses = Effect.fnUntraced(function* (uses: Uses) {
 })
 
 /** Finds a key: in the cache if its entry is fresh enough, else in the database. */
-const find = Effect.fnUntraced(function* (remembered: Remembered, lookUps: LookUps, parsed: ParsedKey) {
+const find = Effect.fnUntraced(function* (remembered: KeyCache, lookUps: KeyLoader, parsed: ParsedKey) {
   const name = Buffer.from(parsed.hash).toString("hex")
   const now = performance.now()
   const cached = remembered.get(name, now)
@@ -107,8 +107,8 @@ const refusalOf = (key: AccountKey, livemode: boolean | undefined): Problem | un
 }
 
 interface Memory {
-  readonly remembered: Remembered
-  readonly lookUps: LookUps
+  readonly remembered: KeyCache
+  readonly lookUps: KeyLoader
   readonly uses: Uses
 }
 
@@ -153,7 +153,7 @@ export class Keys extends Context.Service<
     Keys,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const remembered = new Remembered()
+      const remembered = new KeyCache()
       const uses = new Uses()
       const { listen } = yield* Listener
       yield* listen("api_key_changed", {
@@ -165,7 +165,7 @@ export class Keys extends Context.Service<
         Effect.ignore(writeUses(uses), { log: "Warn", message: "the last uses of keys were not written" }),
       )
       yield* every("key uses", NOTE_USES_EVERY_MS, writeUses(uses))
-      const memory = { remembered, lookUps: new LookUps(sql, yield* Effect.context<never>()), uses }
+      const memory = { remembered, lookUps: new KeyLoader(sql, yield* Effect.context<never>()), uses }
       return Keys.of({
         authenticate: (authorization, livemode) => authenticate(memory, authorization, livemode),
       })

@@ -36,7 +36,7 @@ export const invented = ({ numbering, spelling }: Wire, reference: string): Tran
 }
 
 /** The rail's view of a transaction, or its view if it had succeeded. */
-export const announcing = (
+export const callbackFor = (
   wire: Wire,
   merchant: Merchant,
   transaction: Transaction,

@@ -9,10 +9,10 @@ import type { Happening, Outcome, Refund, Token, Transaction } from "./transacti
 import {
   type Announcement,
   instant,
+  type ParsedCall,
   type Reply,
   type Request,
   textOf,
-  type Understood,
   type Wire,
   withQuery,
 } from "./wire.ts"
@@ -201,9 +201,9 @@ const refundStatus = ({ books, now }: Request, id: string): Reply => {
   return good("Refund details fetched", refundOf(found, books.get(found.reference), now))
 }
 
-const understand = (request: Request): Understood | undefined => {
+const understand = (request: Request): ParsedCall | undefined => {
   const { method, path, query, body, books } = request
-  const call = (kind: CallKind, reference: string, perform: Understood["perform"]): Understood => ({
+  const call = (kind: CallKind, reference: string, perform: ParsedCall["perform"]): ParsedCall => ({
     kind,
     reference,
     amountKobo: body.amount === undefined ? null : koboOf(body.amount),

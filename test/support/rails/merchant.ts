@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { KEYS } from "../../../scripts/server.ts"
 import type { ChargeRow } from "../../../src/billing/charge/charge.ts"
 import { saveMethod } from "../../../src/billing/payments/saveMethod.ts"
-import { giveCredentials } from "../../../src/rails/credential/credentials.ts"
+import { replaceCredentials } from "../../../src/rails/credential/credentials.ts"
 import type { OutsideRail, SavedMethod } from "../../../src/rails/rail/Rail.ts"
 import { Vault } from "../../../src/security/secret/Vault.ts"
 import type { TestDatabase } from "../database.ts"
@@ -15,7 +15,7 @@ export const putOnRail = (database: TestDatabase, account: string, rail: Outside
     secret_key: Redacted.make(merchant.secretKey),
     ...(rail === "flutterwave" ? { webhook_secret: Redacted.make(merchant.webhookSecret) } : {}),
   }
-  return database.run(() => giveCredentials(account, rail, fields).pipe(Effect.provide(Vault.layer(KEYS))))
+  return database.run(() => replaceCredentials(account, rail, fields).pipe(Effect.provide(Vault.layer(KEYS))))
 }
 
 /** Attaches a card that the merchant's rail saved with this e-mail to a customer. Returns the payment method's ID. */

@@ -18,7 +18,7 @@ import {
 } from "./paystackShapes.ts"
 import { StandIn, type StandInOptions } from "./standIn.ts"
 import type { Happening, Outcome, Transaction } from "./transaction.ts"
-import { type Announcement, type Reply, type Request, textOf, type Understood, type Wire, withQuery } from "./wire.ts"
+import { type Announcement, type ParsedCall, type Reply, type Request, textOf, type Wire, withQuery } from "./wire.ts"
 
 /** The refusals common to charging and opening a page. undefined: no refusal. */
 const objectionTo = ({ body, books }: Request): Reply | undefined => {
@@ -163,9 +163,9 @@ const refundStatus = ({ books }: Request, id: string): Reply => {
   return good("Refund retrieved", { transaction: transaction.number, ...refundOf(found, transaction) })
 }
 
-const understand = (request: Request, unknownStatus: number): Understood | undefined => {
+const understand = (request: Request, unknownStatus: number): ParsedCall | undefined => {
   const { method, path, body, books } = request
-  const call = (kind: CallKind, reference: string, perform: Understood["perform"], amount?: unknown): Understood => ({
+  const call = (kind: CallKind, reference: string, perform: ParsedCall["perform"], amount?: unknown): ParsedCall => ({
     kind,
     reference,
     amountKobo: amount === undefined ? null : Number(amount),

@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net"
 import { sendAnswer, sendPage, sendReply } from "./answer.ts"
 import { Books, Numbers } from "./books.ts"
-import { announcing, type CallbackOptions, type Forgery, forged, invented, signed } from "./callback.ts"
+import { type CallbackOptions, callbackFor, type Forgery, forged, invented, signed } from "./callback.ts"
 import { Callbacks, type Due } from "./callbacks.ts"
 import { Calls } from "./calls.ts"
 import { type Call, type CallKind, type Fault, type Match, Plan } from "./fault.ts"
@@ -17,9 +17,9 @@ import {
   type Callback,
   decode,
   type Merchant,
+  type ParsedCall,
   type Reply,
   type Signature,
-  type Understood,
   type Wire,
 } from "./wire.ts"
 
@@ -182,7 +182,7 @@ export class StandIn {
   callbackFor = (reference: string, options: CallbackOptions = {}): Callback => {
     const merchant = options.merchant ?? this.#ownerOf(reference) ?? this.#first
     const transaction = merchant.books.find(reference) ?? invented(this.#wire, reference)
-    return announcing(this.#wire, merchant, transaction, this.#now(), { signature: this.#signature, ...options })
+    return callbackFor(this.#wire, merchant, transaction, this.#now(), { signature: this.#signature, ...options })
   }
 
   /** The same callback, forged. `other_account`: signed with the secrets of another merchant. */
@@ -266,7 +266,7 @@ export class StandIn {
     await this.#answer(understood, merchant, response)
   }
 
-  #answer = async (call: Understood, merchant: Merchant, response: ServerResponse): Promise<void> => {
+  #answer = async (call: ParsedCall, merchant: Merchant, response: ServerResponse): Promise<void> => {
     const fault = this.#faultOf(call.kind, call.reference, merchant.secretKey, call.amountKobo)
     let reply: Reply | undefined
     const dues = this.#collect(() => {

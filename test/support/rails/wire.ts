@@ -30,7 +30,7 @@ export interface Reply {
 }
 
 /** A parsed call, not executed yet. */
-export interface Understood {
+export interface ParsedCall {
   readonly kind: CallKind
   readonly reference: string
   readonly amountKobo: number | null
@@ -61,7 +61,7 @@ export interface Wire {
   readonly numbering: Numbering
   /** A reference as it is on the wire, from that form or ours. */
   readonly spelling: (reference: string) => string
-  readonly understand: (request: Request) => Understood | undefined
+  readonly understand: (request: Request) => ParsedCall | undefined
   readonly unauthorized: Reply
   readonly notFound: Reply
   readonly tooMany: Reply

@@ -4,7 +4,7 @@ import { Redacted, Schema } from "effect"
 import { parseExactly } from "../../../base/json.ts"
 import { isSame } from "../../../base/sameSecret.ts"
 import { Part, readerOf, referenceIn } from "../fields.ts"
-import type { Announcement, CallbackRequest, Credentials } from "../Rail.ts"
+import type { CallbackNotice, CallbackRequest, Credentials } from "../Rail.ts"
 
 /**
  * Checks `flutterwave-signature`: HMAC-SHA256 of the raw body with the webhook secret, in base64. Older accounts send
@@ -22,7 +22,7 @@ const readEvent = readerOf(Schema.Struct({ data: Part, txRef: Part, status: Part
 const readData = readerOf(Schema.Struct({ tx_ref: Part, txRef: Part, status: Part }))
 
 /** Reads `data.tx_ref`. Older callbacks have `txRef`, in `data` or beside it. */
-export const announcementIn = (body: Buffer): Announcement | undefined => {
+export const announcementIn = (body: Buffer): CallbackNotice | undefined => {
   const event = readEvent(parseExactly(body.toString("utf8")))
   const data = readData(event?.data)
   const reference = referenceIn(data?.tx_ref ?? data?.txRef ?? event?.txRef)

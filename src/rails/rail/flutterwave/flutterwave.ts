@@ -10,7 +10,7 @@ import {
   type RefundCall,
   type TokenCharge,
 } from "../Rail.ts"
-import { callRail, refusalsBy } from "../readAnswer.ts"
+import { callRail, refusalReaders } from "../readAnswer.ts"
 import { chargeIn, listIn, pageIn, refundIn, refusalIn, transactionIn } from "./answers.ts"
 import { announcementIn, isSigned } from "./callbacks.ts"
 import { toNaira } from "./naira.ts"
@@ -45,7 +45,7 @@ const pageBody = ({ reference, amountKobo, email, name, phone, returnUrl, descri
   meta: metadata,
 })
 
-const { declined, notSentBack, unanswered } = refusalsBy(refusalIn)
+const { declined, notSentBack, unanswered } = refusalReaders(refusalIn)
 
 const noRailId = {
   kind: "refused",

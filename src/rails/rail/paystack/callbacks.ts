@@ -4,7 +4,7 @@ import { Redacted, Schema } from "effect"
 import { parseExactly } from "../../../base/json.ts"
 import { isSame } from "../../../base/sameSecret.ts"
 import { Part, readerOf, referenceIn } from "../fields.ts"
-import type { Announcement, CallbackRequest, Credentials } from "../Rail.ts"
+import type { CallbackNotice, CallbackRequest, Credentials } from "../Rail.ts"
 import { fromPaystack, isDenial } from "./answers.ts"
 
 /** Checks `x-paystack-signature`: HMAC-SHA512 of the raw body with the secret key, in hexadecimal digits. */
@@ -23,7 +23,7 @@ const readEvent = readerOf(
 const readTransaction = readerOf(Schema.Struct({ reference: Schema.String }))
 
 /** Reads the reference of a callback. Of refunds only a processed one denies the payment. */
-export const announcementIn = (body: Buffer): Announcement | undefined => {
+export const announcementIn = (body: Buffer): CallbackNotice | undefined => {
   const found = readEvent(parseExactly(body.toString("utf8")))
   if (found === undefined) return undefined
   const { event, data } = found

@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { formatInstant } from "../../../base/time.ts"
 import type { RailClient } from "../http.ts"
 import { type Listing, MIN_TRANSFER_KOBO, type PagePayment, type Rail, type TokenCharge } from "../Rail.ts"
-import { callRail, refusalsBy } from "../readAnswer.ts"
+import { callRail, refusalReaders } from "../readAnswer.ts"
 import { listIn, pageIn, pausedIn, refundIn, refusalIn, throttledIn, toPaystack, transactionIn } from "./answers.ts"
 import { announcementIn, isSigned } from "./callbacks.ts"
 
@@ -34,7 +34,7 @@ const pageBody = ({ reference, amountKobo, email, returnUrl, metadata }: PagePay
   metadata: { ...metadata, cancel_action: returnUrl },
 })
 
-const { declined, notSentBack, unanswered } = refusalsBy(refusalIn)
+const { declined, notSentBack, unanswered } = refusalReaders(refusalIn)
 
 export const paystack = (client: RailClient): Rail => ({
   name: "paystack",

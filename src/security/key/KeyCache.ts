@@ -39,7 +39,7 @@ interface LookUpStart {
 }
 
 /** Keys by the hash of their text. */
-export class Remembered {
+export class KeyCache {
   readonly #keys = new Map<string, { readonly key: KnownKey; readonly at: number }>()
   /** The names of each account's keys. */
   readonly #byAccount = new Map<string, Set<string>>()

@@ -6,8 +6,8 @@ import { type Context, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { Batcher } from "../../concurrency/Batcher.ts"
 import { livesHere } from "../../db/tenant.ts"
+import type { AccountKey, AdministratorKey, KnownKey } from "./KeyCache.ts"
 import type { ParsedKey } from "./key.ts"
-import type { AccountKey, AdministratorKey, KnownKey } from "./Remembered.ts"
 
 const nameOf = ({ kind, hash }: ParsedKey): string => `${kind} ${Buffer.from(hash).toString("hex")}`
 
@@ -35,7 +35,7 @@ const read = (sql: SqlClient.SqlClient) =>
     return new Map(found.map(({ hash, ...key }) => [nameOf({ kind: key.kind, hash }), key as KnownKey]))
   })
 
-export class LookUps {
+export class KeyLoader {
   readonly #batcher: Batcher<ParsedKey, KnownKey, SqlError.SqlError, never>
 
   constructor(sql: SqlClient.SqlClient, context: Context.Context<never>) {

@@ -16,7 +16,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../base/cell.ts"
 import { asReplica } from "./asReplica.ts"
-import { apart } from "./CellsApart.ts"
+import { cellProblem } from "./CellProblem.ts"
 import { reopen, switchFence } from "./fence.ts"
 import type { Move } from "./replication.ts"
 import type { Sides } from "./sides.ts"
@@ -49,16 +49,13 @@ export const readMove = Effect.fnUntraced(function* (account: string) {
   return row
 })
 
-const changedByOther = (account: string) => apart(`Another process has changed the move of ${account} meanwhile.`)
+const changedByOther = (account: string) => cellProblem(`Another process has changed the move of ${account} meanwhile.`)
 
 /**
  * Reads and locks the move's row on this side. Fails unless it is in one of these states: another process may have finished or abandoned
  * the move. The lock lasts until the running transaction ends, if there is one.
  */
-export const requireStanding = Effect.fnUntraced(function* (
-  { account_id, move_id }: Move,
-  states: ReadonlyArray<State>,
-) {
+export const requireState = Effect.fnUntraced(function* ({ account_id, move_id }: Move, states: ReadonlyArray<State>) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<MoveRow>`
     SELECT ${sql.literal(COLUMNS)} FROM account_move
@@ -75,7 +72,7 @@ const noteState = Effect.fnUntraced(function* (account: string, moveId: string, 
 })
 
 export const notDoneThere = (account: string) =>
-  apart(`The other cell has not finished its move of ${account}: finish the move there first.`)
+  cellProblem(`The other cell has not finished its move of ${account}: finish the move there first.`)
 
 /**
  * Stores on both sides that the account is moving, and enables the fences: the source's refuses nothing until `fence`. Returns both
@@ -85,10 +82,10 @@ export const begin = Effect.fnUntraced(function* (account: string, cell: string,
   const { at, tables } = sides
   yield* at("source", noteState(account, `move_${randomBytes(8).toString("hex")}`, "copying", cell))
   const found = (yield* at("source", readMove(account)))!
-  if (found.cell !== cell) return yield* apart(`${account} is on its way to the cell ${found.cell} already.`)
+  if (found.cell !== cell) return yield* cellProblem(`${account} is on its way to the cell ${found.cell} already.`)
   const before = yield* at("target", readMove(account))
   // An abandon was started: the source must reopen before the account arrives again.
-  if (before?.state === "withdrawn") yield* takeBack(found, sides)
+  if (before?.state === "withdrawn") yield* reopenSource(found, sides)
   if (found.state !== "left") yield* at("target", noteState(account, found.move_id, "arriving", yield* Cell))
   const there = yield* at("target", readMove(account))
   if (there !== undefined && there.move_id !== found.move_id) return yield* notDoneThere(account)
@@ -102,7 +99,7 @@ export const hasOpened = (here: MoveRow, there: MoveRow | undefined): boolean =>
   here.state === "left" || there?.state === "opened"
 
 /** Reopens the source, unless the account already lives at the target. Returns whether it reopened. */
-export const takeBack = Effect.fnUntraced(function* ({ account_id, move_id }: Move, { at }: Sides) {
+export const reopenSource = Effect.fnUntraced(function* ({ account_id, move_id }: Move, { at }: Sides) {
   const here = yield* at("source", readMove(account_id))
   const withdraw = Effect.flatMap(
     SqlClient.SqlClient,
