@@ -199,7 +199,7 @@ describe("the database role of requests", () => {
       "SELECT hash FROM api_key",
       "SELECT * FROM administrator_key",
       "SELECT * FROM service_secret",
-      "SELECT secret FROM webhook_secret",
+      "SELECT sealed FROM webhook_secret",
       "SELECT sealed FROM webhook_secret",
       "UPDATE ledger_line SET amount_kobo = 1",
       "DELETE FROM ledger_entry",

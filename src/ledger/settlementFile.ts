@@ -141,7 +141,7 @@ class Reader {
     if ([amount, fee, net].filter((name) => name !== undefined).length < 2)
       throw new BadFile({
         message:
-          "--file needs two of these columns: the paid amount, the fee, the amount paid out; such as Amount and Fees.",
+          "--file needs two of the columns: the paid amount, the fee, the amount paid out; such as Amount and Fees.",
       })
   }
 

@@ -25,7 +25,7 @@ export const checkAmount = (priceKobo: number, quantity: number, usageKobo = 0) 
     : Effect.fail(
         invalid(
           "quantity",
-          `quantity times the plan's amount${usageKobo > 0 ? `, plus ${formatKobo(usageKobo)} for the reported units,` : ""} must be at most ${formatKobo(MAX_AMOUNT_KOBO)}.`,
+          `quantity times the plan's amount${usageKobo > 0 ? `, plus ${formatKobo(usageKobo)} for the units reported,` : ""} must be at most ${formatKobo(MAX_AMOUNT_KOBO)}.`,
         ),
       )
 

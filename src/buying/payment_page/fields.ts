@@ -25,7 +25,7 @@ const CROSS_SITE = problem(
 )
 
 /**
- * Whether a browser sent the form from another site (decision A14). `Origin: null` proves nothing: browsers send it for our own pages too,
+ * Whether a browser sent the form from another site (decision G16). `Origin: null` proves nothing: browsers send it for our own pages too,
  * because they allow no referrer.
  */
 const isOfAnotherSite = ({ "sec-fetch-site": site, origin, host }: PublicRequest["headers"], own: string): boolean =>
