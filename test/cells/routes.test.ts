@@ -250,7 +250,7 @@ describe("commands", () => {
     expect(await errors(0, "cell", "join", "--from", url(0))).toContain("Both would be the cell 00")
     expect(await errors(0, "account", "move", "acct_none", "--to", url(1))).toContain("No such account")
     expect(await errors(0, "account", "move", "acct_service", "--to", url(1))).toContain("does not move")
-    expect(await errors(0, "account", "move", "acct_none", "--to", url(0))).toContain("The other cell is 00, too")
+    expect(await errors(0, "account", "move", "acct_none", "--to", url(0))).toContain("The other cell is also 00")
     expect(await errors(0, "account", "move", "acct_none", "--to", "postgres://nobody@127.0.0.1:1/none")).toContain(
       "--to",
     )

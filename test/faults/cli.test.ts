@@ -95,7 +95,7 @@ describe.concurrent("the command line", () => {
     rmSync(folder, { recursive: true })
     const without = await runToEnd("scripts/sql.ts", [], { ...env, PATH: folder })
     expect([without.code, without.output]).toEqual([1, ""])
-    expect(without.errors).toContain("There is no psql here.")
+    expect(without.errors).toContain("psql is not installed here.")
   })
 
   it("stays alive beside psql when a terminal's interrupt reaches both", async () => {
