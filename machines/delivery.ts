@@ -10,7 +10,7 @@ import { HOUR_MS, MINUTE_MS, SECOND_MS } from "./time.ts"
 export const DELIVERY_STATUSES = ["pending", "succeeded", "failed"] as const
 
 /** The delay after each failed try, before jitter. */
-export const RETRY_AFTER_MS = [
+export const DELIVERY_DELAYS_MS = [
   5 * SECOND_MS,
   5 * MINUTE_MS,
   30 * MINUTE_MS,
@@ -22,7 +22,7 @@ export const RETRY_AFTER_MS = [
 /** Retries are spread by this part of their delay, in both directions. */
 export const JITTER = 0.1
 /** A Retry-After of the endpoint is respected up to the longest delay of the schedule. */
-const MAX_WAIT_MS = Math.max(...RETRY_AFTER_MS)
+const MAX_WAIT_MS = Math.max(...DELIVERY_DELAYS_MS)
 
 export interface DeliveryContext {
   /** The number of tries made. */
@@ -53,11 +53,11 @@ export const deliveryMachine = setup({
   delays: {
     nextTry: ({ context, event }) => {
       if (event.type !== "try.failed") return Number.POSITIVE_INFINITY
-      const usual = RETRY_AFTER_MS[context.attempt - 1]! * (1 + JITTER * event.jitter)
+      const usual = DELIVERY_DELAYS_MS[context.attempt - 1]! * (1 + JITTER * event.jitter)
       return Math.round(Math.max(usual, Math.min(event.retryAfterMs ?? 0, MAX_WAIT_MS)))
     },
   },
-  guards: { wasLast: ({ context }) => context.once || context.attempt >= RETRY_AFTER_MS.length },
+  guards: { wasLast: ({ context }) => context.once || context.attempt >= DELIVERY_DELAYS_MS.length },
 }).createMachine({
   id: "delivery",
   context: ({ input }) => ({ attempt: input.attempt, once: input.once }),

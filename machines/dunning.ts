@@ -25,7 +25,7 @@ export interface Dunning {
   readonly nextRetryAt: number | null
   /** The last failure was not retryable: remaining retries are skipped and the plan does not escalate. */
   readonly gaveUp: boolean
-  /** When the retry was due that was called off because a new method failed and was not retryable. */
+  /** The due time of the retry that was called off: a new method had a failure that is not retryable. */
   readonly calledOffRetryAt?: number
 }
 
@@ -54,7 +54,7 @@ interface Failure {
 const notBefore = (at: number, { retryNotBefore }: Failure): number =>
   Math.max(at, retryNotBefore ?? Number.NEGATIVE_INFINITY)
 
-/** When the next automatic retry is made after so many; null if none is left. */
+/** The time of the next retry after `retriesMade` retries; null if none is left. */
 const retryAfter = ({ maxAttempts, intervalsDays }: DunningPolicy, retriesMade: number, failure: Failure) => {
   const next = retriesMade + 1
   const intervalDays = intervalsDays[Math.min(next, intervalsDays.length) - 1]

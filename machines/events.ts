@@ -54,13 +54,13 @@ export type SubscriptionEvent =
   | (Timed<"update"> & { readonly quantity?: number; readonly cancelAtPeriodEnd?: boolean } & PlanFacts)
   | (Timed<"pause"> & { readonly resumesAt: number | null; readonly reason: string | null } & PlanFacts)
   | (Timed<"resume"> & PlanFacts)
-  /** The buyer has submitted the checkout page: the first payment is made, or the trial starts (decision G2); null: the method is not known yet, or cannot be used again. */
+  /** The buyer has submitted the checkout page: the first payment is made, or the trial starts (decision G2). `methodId` null: the method is not known yet, or cannot be used again. */
   | (Timed<"check_out"> & { readonly methodId: string | null })
   /** The checkout session has expired, by time or by request (decision G3). */
   | Timed<"checkout_expired">
   /** Try the overdue bill now, with a payment method for this attempt only, or with the subscription's (null). */
   | (Timed<"retry"> & { readonly methodId: string | null })
-  /** A payment method was set (decision E6); null: the subscription's own method changed. */
+  /** A payment method was set (decision E6). `methodId` null: the subscription's own method changed. */
   | (Timed<"method"> & { readonly methodId: string | null })
   /** A payment method was removed: it must not be used. */
   | (Timed<"method.removed"> & { readonly methodId: string })

@@ -95,7 +95,7 @@ export const NUDGE_EVENT_TYPES = ["nudge.sent", "nudge.delivered", "nudge.failed
 export type NudgeEventType = (typeof NUDGE_EVENT_TYPES)[number]
 
 /** The waits for a busy messenger; after them comes the next channel. */
-export const RETRY_AFTER_MS = [30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS] as const
+export const NUDGE_DELAYS_MS = [30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS] as const
 const MAX_WAIT_MS = 10 * MINUTE_MS
 /** A sent nudge without a receipt for so long counts as delivered (decision H8). */
 export const UNHEARD_AFTER_MS = 24 * 60 * MINUTE_MS
@@ -210,7 +210,7 @@ export const nudgeMachine = setup({
     sendLater: ({ context, event }) => context.sendAt! - event.at,
     sendAgain: ({ context, event }) => {
       const asked = event.type === "messenger.busy" ? (event.retryAfterMs ?? 0) : 0
-      return Math.max(RETRY_AFTER_MS[context.tries - 1]!, Math.min(asked, MAX_WAIT_MS))
+      return Math.max(NUDGE_DELAYS_MS[context.tries - 1]!, Math.min(asked, MAX_WAIT_MS))
     },
     receipt: ({ context, event }) => (context.receiptAt ?? Number.POSITIVE_INFINITY) - event.at,
     unheard: UNHEARD_AFTER_MS,
@@ -220,7 +220,7 @@ export const nudgeMachine = setup({
     waits: ({ context, event }) => context.sendAt !== null && context.sendAt > event.at,
     neverSent: ({ context }) => context.sentAt === null,
     hasNext: ({ context }) => !isLast(context),
-    mayTryAgain: ({ context }) => context.tries < RETRY_AFTER_MS.length,
+    mayTryAgain: ({ context }) => context.tries < NUDGE_DELAYS_MS.length,
     /** Reports about earlier channels change nothing, nor do reports after a day. */
     failsHere,
     failsHereAndHasNext: and([failsHere, ({ context }) => !isLast(context)]),

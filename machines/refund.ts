@@ -75,7 +75,7 @@ export const refundMachine = setup({
     again: REFUND_AGAIN_AFTER_MS,
   },
   guards: {
-    isUnheard: ({ context }) => !context.accepted,
+    isNotAccepted: ({ context }) => !context.accepted,
     isLastTry: ({ context }) => context.failures + 1 >= MAX_REFUND_FAILURES,
   },
 }).createMachine({
@@ -113,7 +113,7 @@ export const refundMachine = setup({
         waiting: {
           after: {
             ask: [
-              { guard: "isUnheard", target: "requesting", actions: "countAsk" },
+              { guard: "isNotAccepted", target: "requesting", actions: "countAsk" },
               { target: "asking", actions: "countAsk" },
             ],
           },

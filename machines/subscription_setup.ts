@@ -77,7 +77,7 @@ const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
   return afterFailure(context.dunning, event.policy, { failedAt, attemptedAt, origin, retryable, retryNotBefore })
 }
 
-/** When a scheduled retry was due that an attempt by request, or with a new method, delayed; Infinity if there is none. */
+/** The due time of the retry that another attempt (by request, or with a new method) delays; Infinity if there is none. */
 const postponedRetryAt = ({ bill, dunning }: Context, event: SubscriptionEvent): number => {
   const { origin, attemptedAt } = bill!
   const dueAt = dunning!.nextRetryAt ?? Number.POSITIVE_INFINITY
@@ -134,7 +134,7 @@ const noAttemptUnderWay = not(stateIn({ overdue: "charging" }))
 export const subscriptionSetup = setup({
   types: {} as { context: Context; events: SubscriptionEvent; input: SubscriptionInput },
   actions: {
-    // Effects: named here, carried out by src/subscription.
+    // Effects: named here, carried out by src/billing/subscription.
     attemptCharge: (_, _params: Bill) => {},
     settleCharge: (_, _params: Settlement) => {},
     emit: (_, _params: Emission) => {},

@@ -44,7 +44,7 @@ CREATE FUNCTION write_probe() RETURNS void LANGUAGE plpgsql SET work_mem = '64kB
 BEGIN
   INSERT INTO write_probe (at) VALUES (clock_timestamp());
   PERFORM count(*) FROM generate_series(1, 20000);
-  RAISE EXCEPTION USING ERRCODE = 'WP000', MESSAGE = 'taken back';
+  RAISE EXCEPTION USING ERRCODE = 'WP000', MESSAGE = 'rolled back';
 EXCEPTION WHEN SQLSTATE 'WP000' THEN
   RETURN;
 END $$;

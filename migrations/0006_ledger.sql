@@ -3,12 +3,12 @@
 CREATE FUNCTION recognised_kobo(amount bigint, start_on date, end_on date, by_day date) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT amount * least(greatest(by_day - start_on + 1, 0), end_on - start_on) / (end_on - start_on)
 $$;
-COMMENT ON FUNCTION recognised_kobo IS 'The revenue recognised by the end of a day, as recognisedKobo of src/ledger/schedule.ts computes it: the cumulative amount, rounded down.';
+COMMENT ON FUNCTION recognised_kobo IS 'Returns the revenue recognised by the end of a day, as recognisedKobo of src/ledger/schedule.ts computes it: the cumulative amount, rounded down.';
 
 CREATE FUNCTION monthly_kobo(cycle text, kobo bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT round(CASE cycle WHEN 'daily' THEN kobo * 365 / 12.0 WHEN 'weekly' THEN kobo * 365 / 84.0 WHEN 'monthly' THEN kobo WHEN 'quarterly' THEN kobo / 3.0 ELSE 0 END)::bigint
 $$;
-COMMENT ON FUNCTION monthly_kobo IS 'The monthly price, as mrrOf of src/billing/subscription/mrr.ts computes it: a year''s price divided by twelve. Billing by deliveries has no monthly price: 0.';
+COMMENT ON FUNCTION monthly_kobo IS 'Returns the monthly price, as mrrOf of src/billing/subscription/mrr.ts computes it: a year''s price divided by twelve. Billing by deliveries has no monthly price: 0.';
 
 -- The double-entry ledger is append-only and balanced per entry and currency. Triggers enforce both.
 CREATE TABLE ledger_account (
@@ -49,13 +49,13 @@ CREATE TABLE ledger_entry (
   CONSTRAINT ledger_entry_reverses_fkey FOREIGN KEY (account_id, livemode, reverses) REFERENCES ledger_entry
 );
 COMMENT ON TABLE ledger_entry IS 'Ledger entries: each is one business fact. A correction is a new entry that names the entry it reverses or corrects.';
-COMMENT ON COLUMN ledger_entry.idempotency_key IS 'Unique for ever: the rule and the subject of the entry, such as owed:sub_…:3.';
+COMMENT ON COLUMN ledger_entry.idempotency_key IS 'The rule and the subject of the entry, such as owed:sub_…:3. Unique forever, so that no fact is booked twice.';
 COMMENT ON COLUMN ledger_entry.effective_on IS 'The day on which it is booked: occurred_on, or the first open day if that month was already closed.';
-COMMENT ON COLUMN ledger_entry.plan_id IS 'The plan that is sold, or whose revenue it is; null: none.';
+COMMENT ON COLUMN ledger_entry.plan_id IS 'The plan that is sold or that earns the revenue; null: none.';
 COMMENT ON COLUMN ledger_entry.bill_no IS 'The number of the subscription''s bill; null: none.';
 COMMENT ON COLUMN ledger_entry.test_clock_id IS 'The test clock of the customer. The books of a clock are deleted with it.';
 COMMENT ON COLUMN ledger_entry.occurred_on IS 'The day on which the fact happened, in the customer''s clock.';
-COMMENT ON COLUMN ledger_entry.corrects IS 'Of a fact in a month that was already closed: the newest closed entry about the same bill or charge, which this one corrects.';
+COMMENT ON COLUMN ledger_entry.corrects IS 'The entry that this one corrects, if the month of occurred_on was already closed: the newest closed entry about the same bill, charge or plan.';
 COMMENT ON COLUMN ledger_entry.reason IS 'Why a person booked it by hand; null: the service booked it.';
 CREATE INDEX ledger_entry_by_charge ON ledger_entry (charge_id) WHERE charge_id IS NOT NULL;
 -- Without this index, deleting an entry reads all entries of the account to find one that reverses it.
@@ -102,7 +102,7 @@ CREATE TABLE ledger_total (
   CONSTRAINT ledger_total_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
   CONSTRAINT ledger_total_ledger_account_fkey FOREIGN KEY (ledger_account) REFERENCES ledger_account(code)
 );
-COMMENT ON TABLE ledger_total IS 'Sums of closed months by ledger account, for live only, so that years are not summed again. Opening a month deletes its sums (src/ledger/closing.ts). Sandboxes have none: they are deleted with their books.';
+COMMENT ON TABLE ledger_total IS 'Stored sums of closed months by ledger account, for live only, so that balances do not sum old years again. Opening a month deletes its sums (src/ledger/closing.ts). Sandboxes have none: they are deleted with their books.';
 ALTER TABLE ledger_total ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON ledger_total TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 
@@ -128,7 +128,7 @@ CREATE TABLE ledger_closing (
 );
 COMMENT ON TABLE ledger_closing IS 'Closings and reopenings of months. The newest row shows which months are closed.';
 COMMENT ON COLUMN ledger_closing.through IS 'The last closed day after this action. All earlier days are closed too.';
-COMMENT ON COLUMN ledger_closing.reason IS 'Why the month was opened again, or closed despite breaches and exceptions; null: nothing was open when it was closed.';
+COMMENT ON COLUMN ledger_closing.reason IS 'Why the month was opened again, or closed despite breaches or exceptions; null: there were none when it was closed.';
 GRANT SELECT ON ledger_closing TO billing_request;
 
 -- By the end of the n-th day of a schedule floor(amount * n / days) of its revenue is recognised. The last day clears the rest.
@@ -160,14 +160,14 @@ CREATE TABLE revenue_schedule (
 );
 COMMENT ON TABLE revenue_schedule IS 'Revenue schedules of subscriptions'' bills (docs/ledger.md). The row determines the revenue of each day.';
 COMMENT ON COLUMN revenue_schedule.part IS 'From 1. A late payment moves the rest to a new period: a new part (decision D7).';
-COMMENT ON COLUMN revenue_schedule.price_kobo IS 'The price of the period, VAT and credits included. A credit of a share of it moves the same share of amount_kobo.';
+COMMENT ON COLUMN revenue_schedule.price_kobo IS 'The price of the period, including VAT and credits. If a share of the price is credited, the same share of amount_kobo moves.';
 COMMENT ON COLUMN revenue_schedule.amount_kobo IS 'The total revenue of the schedule, without VAT.';
 COMMENT ON COLUMN revenue_schedule.carried_kobo IS 'The part of amount_kobo that was credited from an earlier bill, which is already paid.';
-COMMENT ON COLUMN revenue_schedule.vat_kobo IS 'The VAT that was booked with the rest.';
+COMMENT ON COLUMN revenue_schedule.vat_kobo IS 'The VAT that was booked with amount_kobo and is not part of it.';
 COMMENT ON COLUMN revenue_schedule.start_on IS 'The first served day.';
 COMMENT ON COLUMN revenue_schedule.end_on IS 'The day after the last served day; null: served by deliveries, not by days.';
-COMMENT ON COLUMN revenue_schedule.from_on IS 'The first day that recognises revenue, including that of earlier days. It is the day of the posting if service started before.';
-COMMENT ON COLUMN revenue_schedule.until_on IS 'No day from this one on recognises revenue: service has ended, or is not by days.';
+COMMENT ON COLUMN revenue_schedule.from_on IS 'The first day on which revenue is recognised, including the revenue of earlier days. If service started before the posting, it is the day of the posting.';
+COMMENT ON COLUMN revenue_schedule.until_on IS 'From this day on, no revenue is recognised by day: service has ended, or is not served by days.';
 COMMENT ON COLUMN revenue_schedule.adjusted_kobo IS 'The revenue recognised when service ended early, in addition to that of its days.';
 COMMENT ON COLUMN revenue_schedule.moved_kobo IS 'The amount that this schedule does not recognise: credited to the next bill, moved to the next part, or reversed.';
 COMMENT ON COLUMN revenue_schedule.state IS 'running: recognised day by day; stopped: service is interrupted and the rest waits; ended: nothing is left.';
@@ -212,7 +212,7 @@ CREATE TABLE mrr_movement (
   CONSTRAINT mrr_movement_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
   CONSTRAINT mrr_movement_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription ON DELETE CASCADE
 );
-COMMENT ON TABLE mrr_movement IS 'Changes of subscriptions'' monthly recurring revenue: the monthly price of subscriptions that are in service and billed by the calendar.';
+COMMENT ON TABLE mrr_movement IS 'Changes of subscriptions'' monthly recurring revenue, which is the monthly price of subscriptions that are in service and billed by the calendar.';
 COMMENT ON COLUMN mrr_movement.version IS 'The subscription''s version after the transition that changed it.';
 COMMENT ON COLUMN mrr_movement.mrr_kobo IS 'The monthly recurring revenue after the change.';
 ALTER TABLE mrr_movement ENABLE ROW LEVEL SECURITY;
@@ -224,7 +224,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock_shared(7301010, 0);
   RETURN coalesce((SELECT through + 1 FROM ledger_closing ORDER BY no DESC LIMIT 1), '-infinity');
 END $$;
-COMMENT ON FUNCTION ledger_open_from IS 'The first day on which entries may be dated. No month is closed before the running transaction ends.';
+COMMENT ON FUNCTION ledger_open_from IS 'Returns the first day on which entries may be dated. No month can be closed before the running transaction ends.';
 
 CREATE FUNCTION open_revenue_day(account text, live boolean, clock text, wanted date) RETURNS date LANGUAGE plpgsql AS $$
 DECLARE
@@ -239,7 +239,7 @@ BEGIN
   END IF;
   RETURN greatest(wanted, closed + 1);
 END $$;
-COMMENT ON FUNCTION open_revenue_day IS 'The first open day of a book, from the wanted day on. It stays open until the running transaction ends.';
+COMMENT ON FUNCTION open_revenue_day IS 'Returns the first open day of a book, from the wanted day on. It stays open until the running transaction ends.';
 
 CREATE FUNCTION close_revenue_days(account text, live boolean, book text, through date) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -249,7 +249,7 @@ BEGIN
   WHERE b.account_id = account AND b.livemode = live AND b.id = book AND b.closed_on < through;
   RETURN true;
 END $$;
-COMMENT ON FUNCTION close_revenue_days IS 'Closes the days of a book. False: another transaction is writing to it; try again.';
+COMMENT ON FUNCTION close_revenue_days IS 'Closes the days of a book. Returns false if another transaction is writing to it: try again.';
 
 CREATE FUNCTION check_new_ledger_lines() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE bad record;

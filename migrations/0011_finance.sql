@@ -1,19 +1,19 @@
--- Creates the views of finance teams, and the functions that they use (docs/ledger.md).
+-- Creates the views for finance teams, and the functions that these views use (docs/ledger.md).
 
 CREATE SCHEMA finance;
 GRANT USAGE ON SCHEMA finance TO finance_reader;
-COMMENT ON SCHEMA finance IS 'Views for people, read by the role finance_reader: kobo and naira side by side. SET billing.account = ''acct_…'' shows one account''s rows; without it all accounts are shown.';
+COMMENT ON SCHEMA finance IS 'Views for finance teams, readable by the role finance_reader. The main amounts are in kobo and in naira. SET billing.account = ''acct_…'' shows the rows of one account. Without it, all accounts are shown.';
 
 CREATE FUNCTION finance.is_shown(account text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT account = coalesce(nullif(current_setting('billing.account', true), ''), account)
 $$;
-COMMENT ON FUNCTION finance.is_shown IS 'Whether billing.account lets an account''s rows be shown.';
+COMMENT ON FUNCTION finance.is_shown IS 'Returns whether the setting billing.account allows the rows of an account to be shown.';
 
 CREATE FUNCTION finance.naira(kobo numeric) RETURNS numeric LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT round(kobo / 100, 2) $$;
-COMMENT ON FUNCTION finance.naira IS 'Kobo as naira, exact.';
+COMMENT ON FUNCTION finance.naira IS 'Converts kobo to naira, exactly.';
 
 CREATE FUNCTION finance.month_of(day date) RETURNS date LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT day - extract(day FROM day)::integer + 1 $$;
-COMMENT ON FUNCTION finance.month_of IS 'The first day of a day''s month.';
+COMMENT ON FUNCTION finance.month_of IS 'Returns the first day of the month that contains a day.';
 
 CREATE FUNCTION finance.balances_before(account text, code text, day date) RETURNS TABLE (livemode boolean, debit_kobo bigint, credit_kobo bigint)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 2 SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -35,7 +35,7 @@ LANGUAGE sql STABLE PARALLEL SAFE ROWS 2 SECURITY DEFINER SET search_path = publ
     GROUP BY l.livemode
   ) s GROUP BY s.livemode
 $$;
-COMMENT ON FUNCTION finance.balances_before IS 'What a ledger account of one account comes to before a day, in each environment: closed months from their sums, the rest from lines.';
+COMMENT ON FUNCTION finance.balances_before IS 'Returns the debits and credits of a ledger account in one account''s books before a day, for each environment. Reads closed months from their stored sums, and all other days from the lines.';
 
 CREATE FUNCTION finance.months(account text) RETURNS TABLE (month date, next_month date) LANGUAGE sql STABLE PARALLEL SAFE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
   WITH RECURSIVE months AS (
@@ -52,14 +52,14 @@ CREATE FUNCTION finance.months(account text) RETURNS TABLE (month date, next_mon
   )
   SELECT month, (month + interval '1 month')::date FROM months WHERE month IS NOT NULL
 $$;
-COMMENT ON FUNCTION finance.months IS 'The months that an account has entries in.';
+COMMENT ON FUNCTION finance.months IS 'Returns the months in which an account has entries.';
 
 CREATE FUNCTION finance.payment_months() RETURNS TABLE (month date, begins_at timestamptz, ends_at timestamptz) LANGUAGE sql STABLE PARALLEL SAFE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
   SELECT m::date, m AT TIME ZONE 'UTC', (m + interval '1 month') AT TIME ZONE 'UTC' FROM generate_series(
     (SELECT date_trunc('month', min(paid_at) AT TIME ZONE 'UTC') FROM charge WHERE status = 'succeeded' AND livemode),
     (SELECT max(paid_at) AT TIME ZONE 'UTC' FROM charge WHERE status = 'succeeded' AND livemode), interval '1 month') AS m
 $$;
-COMMENT ON FUNCTION finance.payment_months IS 'The months from the first payment in live that succeeded to the last, of whichever account.';
+COMMENT ON FUNCTION finance.payment_months IS 'Returns all months from the first succeeded live payment to the last, over all accounts.';
 
 CREATE VIEW finance.reconciliation_exceptions AS
 SELECT c.account_id, c.livemode, c.id AS charge, c.rail, c.customer_id AS customer, c.subscription_id AS subscription,
@@ -80,7 +80,7 @@ SELECT f.account_id, f.livemode, f.charge_id, f.rail, f.customer_id, NULL, 'refu
   f.amount_kobo, round(f.amount_kobo / 100.0, 2), NULL, NULL, NULL
 FROM refund f JOIN charge c ON (c.account_id, c.livemode, c.id) = (f.account_id, f.livemode, f.charge_id)
 WHERE f.status = 'failed' AND finance.is_shown(f.account_id);
-COMMENT ON VIEW finance.reconciliation_exceptions IS 'What a rail said that does not fit our books (kind; docs/rails.md says what to do about each): of a settled charge the opposite of its first word, another amount, currency or reference than was asked for, or that a refund failed.';
+COMMENT ON VIEW finance.reconciliation_exceptions IS 'Reports of rails that contradict the books. The kind says how; docs/rails.md says what to do for each kind. The rail reported the opposite result for a settled charge, an amount, currency or reference that differs from the request, or a failed refund.';
 
 CREATE VIEW finance.card_verifications AS
 SELECT c.account_id, c.account_id AS account, c.livemode, c.customer_id AS customer, c.rail, c.id AS reference, c.amount_kobo,
@@ -94,35 +94,35 @@ CROSS JOIN LATERAL (
 ) t
 LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode) = (c.id, c.account_id, c.livemode)
 WHERE c.purpose = 'verification' AND finance.is_shown(c.account_id);
-COMMENT ON VIEW finance.card_verifications IS 'Money that rails took to save a payment method where nothing was due, and sent back at once: pending (not known yet), failed (nothing taken), taken, returned, refund_failed. No charge objects, and nobody''s revenue.';
+COMMENT ON VIEW finance.card_verifications IS 'Payments that rails took only to save a payment method, when nothing was due. The service refunds them immediately. Status: pending (no result yet), failed (nothing was taken), taken, returned, refund_failed. They are not charge objects and not revenue.';
 
 CREATE VIEW finance.chart_of_accounts AS SELECT code AS ledger_account, name, kind FROM ledger_account;
-COMMENT ON VIEW finance.chart_of_accounts IS 'The ledger accounts. Debit balances are positive: assets and expenses are, liabilities and revenue are not.';
+COMMENT ON VIEW finance.chart_of_accounts IS 'The ledger accounts. Debit balances are positive (assets and expenses), credit balances are negative (liabilities and revenue).';
 
 CREATE VIEW finance.closings AS SELECT no, action, month, through AS closed_through, reason, at FROM ledger_closing;
-COMMENT ON VIEW finance.closings IS 'Which months were closed, and opened again; the newest row holds. The reason says why a month was opened again, or why it was closed with breaches or exceptions in it.';
+COMMENT ON VIEW finance.closings IS 'The closings and reopenings of months. The newest row shows which months are closed now. The reason says why a month was opened again, or why it was closed despite breaches or exceptions.';
 
 CREATE VIEW finance.rules AS
 SELECT * FROM (VALUES
-  ('balanced', 'Every entry has all of its lines, and they sum to zero.'),
+  ('balanced', 'Every entry has all its lines, and they sum to zero.'),
   ('lines_have_entries', 'Every line belongs to an entry.'),
-  ('dated', 'Every line is dated as its entry is.'),
-  ('charges', 'Every payment that succeeded has exactly one entry that takes it, over its amount, and no other payment has one.'),
-  ('sources', 'Every entry about a charge, a subscription or a plan is about one that exists.'),
-  ('refunds', 'Every refund that a rail confirmed is in the books, and no other.'),
-  ('receivable', 'What each customer owes by the API is what the books say.'),
-  ('deposits', 'What is held of each instalment plan''s payments is what the books say.'),
-  ('deferred', 'What is deferred is what is left to serve, by the schedules.'),
-  ('recognised', 'Each plan''s entries of days come to what the schedules recognise.'),
+  ('dated', 'Every line has the date of its entry.'),
+  ('charges', 'Every succeeded payment has exactly one entry for the money taken, with its amount. No other payment has one.'),
+  ('sources', 'Every charge, subscription and plan that an entry names exists.'),
+  ('refunds', 'The books contain every refund that a rail confirmed, and no other refund.'),
+  ('receivable', 'Each customer owes the same amount by the API and by the books.'),
+  ('deposits', 'The deposits of each instalment plan are the same by its payments and by the books.'),
+  ('deferred', 'Deferred revenue equals the revenue that the schedules have not recognised yet.'),
+  ('recognised', 'The daily entries of each plan sum to the revenue that the schedules recognise by day.'),
   ('suspense', 'Nothing is in suspense.'),
-  ('invoices', 'What merchants owe for the service is what its own books say.'),
-  ('mrr', 'Each subscription''s movements come to its monthly recurring revenue.'),
-  ('totals', 'The sums of closed months are those of their lines.')
+  ('invoices', 'Each merchant owes the same amount by its service invoices and by the service''s own books.'),
+  ('mrr', 'The movements of each subscription sum to its monthly recurring revenue.'),
+  ('totals', 'The stored sums of closed months equal the sums of their lines.')
 ) AS r (rule, meaning);
-COMMENT ON VIEW finance.rules IS 'What must hold of the books.';
+COMMENT ON VIEW finance.rules IS 'The rules that the books must satisfy.';
 
--- Books of accounts that move between cells: rows of a moving account are shown only if it is named, and a merchant's service invoices
--- are compared over all cells in which it has lived (docs/scaling.md).
+-- Accounts can move between cells. The rows of a moving account are shown only if billing.account names it. A merchant's service
+-- invoices are compared over all cells in which the merchant has lived (docs/scaling.md).
 CREATE VIEW account_away AS SELECT account_id FROM account_move WHERE state IN ('left', 'arriving', 'withdrawn');
 COMMENT ON VIEW account_away IS 'Accounts that are moving between this cell and another and do not live here. Some of their rows may be missing, so the views leave them out.';
 
@@ -131,7 +131,7 @@ DECLARE wanted text := nullif(current_setting('billing.account', true), '');
 BEGIN
   IF wanted IS NOT NULL THEN RETURN NEXT wanted; ELSE RETURN QUERY SELECT a.id FROM account a WHERE NOT EXISTS (SELECT 1 FROM account_away w WHERE w.account_id = a.id); END IF;
 END $$;
-COMMENT ON FUNCTION finance.accounts IS 'The account that billing.account names; all that live in this cell where it is not set.';
+COMMENT ON FUNCTION finance.accounts IS 'Returns the account in the setting billing.account. If it is not set, returns all accounts that live in this cell.';
 
 CREATE FUNCTION finance.trial_balance_at(day date)
 RETURNS TABLE (account_id text, livemode boolean, ledger_account text, name text, kind text, currency text,
@@ -141,12 +141,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     finance.naira(b.debit_kobo), finance.naira(b.credit_kobo), finance.naira(b.debit_kobo - b.credit_kobo)
   FROM finance.accounts() AS a (id) CROSS JOIN ledger_account c CROSS JOIN LATERAL finance.balances_before(a.id, c.code, day + 1) b
 $$;
-COMMENT ON FUNCTION finance.trial_balance_at IS 'The trial balance at the end of a day: SELECT * FROM finance.trial_balance_at(''2026-10-31'').';
+COMMENT ON FUNCTION finance.trial_balance_at IS 'Returns the trial balance at the end of a day: SELECT * FROM finance.trial_balance_at(''2026-10-31'').';
 
 CREATE VIEW finance.trial_balance AS SELECT * FROM finance.trial_balance_at('8999-12-31');
-COMMENT ON VIEW finance.trial_balance IS 'Debits, credits and balance of each ledger account, per merchant and environment, up to the newest entry. Balances of one merchant and environment sum to zero; debit balances are positive. At another day: finance.trial_balance_at.';
+COMMENT ON VIEW finance.trial_balance IS 'Debits, credits and balance of each ledger account, by merchant and environment, up to the newest entry. The balances of one merchant and environment sum to zero. Debit balances are positive. For another day use finance.trial_balance_at.';
 
--- Units of a trial are free (decision E1).
+-- Leaves out the units of trials, which are free (decision E1).
 CREATE VIEW finance.unbilled_units AS
 SELECT s.account_id, s.livemode, s.id AS subscription, s.customer_id AS customer, s.plan_id AS plan,
   CASE WHEN s.status = 'cancelled' THEN 'unbilled' ELSE 'pending' END AS state, s.units,
@@ -158,7 +158,7 @@ FROM finance.accounts() AS a (id)
 JOIN subscription s ON s.account_id = a.id
 JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
 WHERE s.units > 0 AND s.status <> 'trialing' AND (s.status = 'cancelled' AND s.period_no < 0 AND s.cancelled_at <= s.trial_end_at) IS NOT TRUE;
-COMMENT ON VIEW finance.unbilled_units IS 'Units reported and not billed: pending until the next bill, unbilled for good where the subscription was cancelled without one. Amounts at the plan''s present price. Those of trials are free and not among them.';
+COMMENT ON VIEW finance.unbilled_units IS 'Units that were reported but are not billed. State: pending (the next bill includes them) or unbilled (the subscription was cancelled without a bill for them). Amounts use the plan''s current price. Units of trials are free and are not listed.';
 
 CREATE VIEW finance.general_ledger AS
 SELECT l.account_id, l.livemode, l.effective_on, e.id AS entry, e.event, l.line_no, l.ledger_account, c.name, c.kind, l.detail,
@@ -170,7 +170,7 @@ FROM finance.accounts() AS a (id)
 CROSS JOIN ledger_account c
 JOIN ledger_line l ON (l.ledger_account, l.account_id) = (c.code, a.id)
 JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id);
-COMMENT ON VIEW finance.general_ledger IS 'Every line of every entry. Filter by effective_on, and by what it is about. occurred_on differs where the month was closed by then: such an entry is a correction (corrects).';
+COMMENT ON VIEW finance.general_ledger IS 'All lines of all entries. Filter by effective_on, and by customer, subscription, charge or plan. If the month of occurred_on was already closed, effective_on is later, and the entry is a correction (corrects).';
 
 CREATE VIEW finance.receivables_ageing AS
 WITH owed AS (
@@ -188,7 +188,7 @@ SELECT o.account_id, o.livemode, o.customer, c.name AS customer_name, o.subscrip
   CASE WHEN o.today - o.owed_since <= 30 THEN '0-30' WHEN o.today - o.owed_since <= 60 THEN '31-60' WHEN o.today - o.owed_since <= 90 THEN '61-90' ELSE '90+' END AS bucket,
   o.amount_kobo, finance.naira(o.amount_kobo) AS amount_naira
 FROM owed o LEFT JOIN customer c ON (c.account_id, c.livemode, c.id) = (o.account_id, o.livemode, o.customer);
-COMMENT ON VIEW finance.receivables_ageing IS 'What customers owe now and since when, by age in days: 0-30, 31-60, 61-90, 90+. Of customers on a test clock by that clock. What merchants owe for the service itself is in the books of acct_service.';
+COMMENT ON VIEW finance.receivables_ageing IS 'The current debts of customers by age in days: 0-30, 31-60, 61-90, 90+. For a customer on a test clock, that clock gives the age. The debts of merchants for the service itself are in the books of acct_service.';
 
 CREATE VIEW finance.deferred_revenue AS
 SELECT a.id AS account_id, m.month, o.livemode, coalesce(b.credit_kobo - b.debit_kobo, 0) AS opening_kobo,
@@ -214,8 +214,8 @@ CROSS JOIN LATERAL (
 ) o
 LEFT JOIN LATERAL finance.balances_before(a.id, 'deferred_revenue', m.month) b ON b.livemode = o.livemode
 UNION ALL
--- Months without entries, between months with entries: the balance does not change. In live none is later than today; only test clocks
--- are ahead.
+-- Adds the months without entries between months with entries. Their balance does not change. Live months end today; only test clocks
+-- can be ahead.
 SELECT a.id, g.month::date, k.livemode, v.kobo, 0, 0, 0, 0, v.kobo, finance.naira(v.kobo), finance.naira(0), finance.naira(0), finance.naira(0), finance.naira(0), finance.naira(v.kobo)
 FROM finance.accounts() AS a (id)
 CROSS JOIN LATERAL (SELECT m.next_month AS since, lead(m.month) OVER (ORDER BY m.month) AS until FROM finance.months(a.id) m) q
@@ -224,7 +224,7 @@ LEFT JOIN LATERAL finance.balances_before(a.id, 'deferred_revenue', q.since) b O
 CROSS JOIN LATERAL (SELECT coalesce(b.credit_kobo - b.debit_kobo, 0) AS kobo) v
 CROSS JOIN LATERAL generate_series(q.since::timestamp, q.until::timestamp - interval '1 month', interval '1 month') AS g (month)
 WHERE q.until > q.since AND (NOT k.livemode OR g.month <= now() AT TIME ZONE 'UTC');
-COMMENT ON VIEW finance.deferred_revenue IS 'How deferred revenue rolled forward, month by month from an account''s first to its newest: opening, plus billed in advance, less recognised day by day, less kept when service ended early, less written off, is closing.';
+COMMENT ON VIEW finance.deferred_revenue IS 'The roll-forward of deferred revenue, for each month from the account''s first to its newest: closing = opening + billed in advance - recognised by day - recognised in one amount (ended: service ended, paused, resumed or delivered) - written off.';
 
 CREATE VIEW finance.revenue_by_plan AS
 SELECT a.id AS account_id, o.livemode, m.month, o.plan, p.name AS plan_name,
@@ -245,7 +245,7 @@ CROSS JOIN LATERAL (
   GROUP BY l.livemode, e.plan_id
 ) o
 LEFT JOIN plan p ON (p.account_id, p.livemode, p.id) = (a.id, o.livemode, o.plan);
-COMMENT ON VIEW finance.revenue_by_plan IS 'Revenue by plan and month, without VAT: periods served, units, one-off charges, goods, and fees. Without a plan: what belongs to none.';
+COMMENT ON VIEW finance.revenue_by_plan IS 'Revenue by plan and month, without VAT: served periods, units, one-off charges, goods, and fees. In rows without a plan, the revenue belongs to no plan.';
 
 CREATE VIEW finance.vat AS
 SELECT a.id AS account_id, o.livemode, m.month, o.output_kobo, o.reversed_kobo, o.output_kobo - o.reversed_kobo AS payable_kobo,
@@ -259,7 +259,7 @@ CROSS JOIN LATERAL (
   WHERE l.account_id = a.id AND l.ledger_account = 'output_vat' AND l.effective_on >= m.month AND l.effective_on < m.next_month
   GROUP BY l.livemode
 ) o;
-COMMENT ON VIEW finance.vat IS 'Output VAT by month: on what was sold, less what was on bills that were written off before they were served.';
+COMMENT ON VIEW finance.vat IS 'Output VAT by month: the VAT on sales, less the reversed VAT (of the unserved part of written-off bills, and of void service invoices).';
 
 CREATE VIEW finance.mrr_movements AS
 WITH moved AS (
@@ -288,7 +288,7 @@ SELECT account_id, livemode, month, closing_kobo - change_kobo AS opening_kobo, 
   finance.naira(closing_kobo - change_kobo) AS opening_naira, finance.naira(new_kobo) AS new_naira, finance.naira(expansion_kobo) AS expansion_naira,
   finance.naira(contraction_kobo) AS contraction_naira, finance.naira(churn_kobo) AS churn_naira, finance.naira(reactivation_kobo) AS reactivation_naira, finance.naira(closing_kobo) AS closing_naira
 FROM rolled;
-COMMENT ON VIEW finance.mrr_movements IS 'Monthly recurring revenue: opening, plus new, expansion, contraction, churn and reactivation (those that lessen it are below zero), is closing. What is active or past due counts, from its first paid period on; a pause is churn, resuming is reactivation.';
+COMMENT ON VIEW finance.mrr_movements IS 'Monthly recurring revenue: closing = opening + new + expansion + contraction + churn + reactivation. Contraction and churn are below zero. Active and past due subscriptions count, from their first paid period. A pause is churn, and a resumption is reactivation.';
 
 CREATE VIEW finance.dunning AS
 SELECT a.id AS account_id, o.*, finance.naira(o.failed_kobo) AS failed_naira, finance.naira(o.recovered_kobo) AS recovered_naira, finance.naira(o.written_off_kobo) AS written_off_naira, finance.naira(o.open_kobo) AS open_naira
@@ -310,7 +310,7 @@ CROSS JOIN LATERAL (
   WHERE l.ledger_account = 'receivable' AND l.account_id = a.id AND l.effective_on >= m.month AND l.effective_on < m.next_month
   GROUP BY e.livemode
 ) o;
-COMMENT ON VIEW finance.dunning IS 'Bills that could not be collected, by the month in which that began: how many and how much were recovered (by which retry), written off, or are open still, and the recovery rate by number.';
+COMMENT ON VIEW finance.dunning IS 'Bills that could not be collected, by the month of the first failure: the number and amount recovered, written off and still open, the number recovered by each retry, and the recovery rate (of the number, not of the amount).';
 
 -- The cost of these views is proportional to the rows that they return.
 -- OFFSET 0 makes the planner find the months of an account once, before the join with lines, and not once for each payment.
@@ -326,14 +326,14 @@ JOIN ledger_line l ON l.ledger_account = 'clearing' AND l.account_id = m.account
 JOIN ledger_entry t ON (t.account_id, t.livemode, t.id) = (l.account_id, l.livemode, l.entry_id)
   AND t.event IN ('paid', 'overdue_paid', 'refund_due', 'contradicted', 'verification', 'deposit_paid') AND t.charge_id IS NOT NULL
 CROSS JOIN LATERAL (
-  -- The payment's own line is already known: only its other lines are looked up.
+  -- The payment's own line is already joined. Reads only its other lines.
   SELECT (l.amount_kobo + coalesce(sum(x.amount_kobo) FILTER (WHERE x.amount_kobo > 0), 0))::bigint AS taken_kobo,
     coalesce(-sum(x.amount_kobo) FILTER (WHERE e.event = 'refunded'), 0)::bigint AS returned_kobo,
     coalesce(-sum(x.amount_kobo) FILTER (WHERE e.event = 'settled'), 0)::bigint AS settled_kobo
   FROM ledger_entry e JOIN ledger_line x ON (x.account_id, x.livemode, x.entry_id) = (e.account_id, e.livemode, e.id) AND x.ledger_account = 'clearing'
   WHERE (e.charge_id, e.account_id, e.livemode) = (t.charge_id, t.account_id, t.livemode) AND e.id <> t.id
 ) sums;
-COMMENT ON VIEW finance.clearing IS 'What each rail took by reference, what it sent back, what it paid out with its fee, and what it should still hold. One row for each payment, in the month in whose books it stands: where the month in which it was taken was closed by then, taken_on is the first open day (finance.general_ledger has occurred_on).';
+COMMENT ON VIEW finance.clearing IS 'One row for each payment: the amounts that the rail took, sent back and settled (payout and fee), and the balance that should still be at the rail. Dates are those of the books: if the month of the payment was already closed, taken_on is the first open day (finance.general_ledger has occurred_on).';
 
 CREATE VIEW finance.settlements AS
 SELECT e.account_id, e.livemode, b.month, e.occurred_on AS settled_on, max(l.detail) FILTER (WHERE l.ledger_account = 'bank') AS payout,
@@ -355,7 +355,7 @@ JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (b.account_id, b.livem
 JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
 GROUP BY e.account_id, e.livemode, b.month, e.id, e.occurred_on, e.charge_id
 HAVING e.event = 'settled' OR bool_or(l.ledger_account IN ('bank', 'rail_fees'));
-COMMENT ON VIEW finance.settlements IS 'What rails paid out, payment by payment, with their fees: from the files that cli ledger settle has read, and what cli ledger explain has added to the bank or the fees. The amount is the fee, the payout and what went into suspense (below zero: left it). Sum by settled_on or payout to match the bank''s statement. The month is the one in whose books it stands.';
+COMMENT ON VIEW finance.settlements IS 'Payouts of rails by payment, with their fees. They come from files that cli ledger settle read, and from cli ledger explain if it added to the bank or the fees. The amount is the fee, the payout and the amount put into suspense (below zero: taken out of suspense). Sum by settled_on or payout to match the bank statement. The month is that of the books.';
 
 CREATE VIEW finance.deposits AS
 SELECT a.id AS account_id, o.livemode, o.plan, o.paid_kobo, o.delivered_kobo, o.cancelled_kobo - o.kept_kobo AS returned_kobo, o.balance_kobo, finance.naira(o.balance_kobo) AS balance_naira,
@@ -374,7 +374,7 @@ CROSS JOIN LATERAL (
   WHERE l.account_id = a.id AND l.ledger_account = 'buyer_deposits'
   GROUP BY l.livemode, l.detail
 ) o;
-COMMENT ON VIEW finance.deposits IS 'What buyers paid in instalments, by instalment plan: for goods that are still to be delivered (balance), delivered, or cancelled (what goes back, and the fees that are kept).';
+COMMENT ON VIEW finance.deposits IS 'The instalments that buyers paid, by instalment plan: for goods not delivered yet (balance), for delivered goods, or for cancelled plans (the amount to return, and the fees that the merchant keeps).';
 
 CREATE VIEW finance.refunds_owed AS
 SELECT a.id AS account_id, o.livemode, o.charge, o.customer, o.why, o.owed_since, o.amount_kobo, finance.naira(o.amount_kobo) AS amount_naira, f.status AS refund, f.failure_message
@@ -388,7 +388,7 @@ CROSS JOIN LATERAL (
   GROUP BY l.livemode, e.charge_id, CASE WHEN e.charge_id IS NULL THEN e.idempotency_key END HAVING sum(l.amount_kobo) <> 0
 ) o
 LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode) = (o.charge, a.id, o.livemode);
-COMMENT ON VIEW finance.refunds_owed IS 'Money that has to go back and has not yet, by charge: why (all reasons, where there are several), since when, and how the rail''s refund stands where one was asked for.';
+COMMENT ON VIEW finance.refunds_owed IS 'Money that is owed back and is not sent back yet, by charge: all reasons (why), the day since which it is owed, and the status of the rail''s refund if one was requested.';
 
 CREATE VIEW finance.recognition AS
 SELECT r.*, finance.naira(r.amount_kobo) AS amount_naira, finance.naira(r.recognised_kobo) AS recognised_naira, finance.naira(r.remaining_kobo) AS remaining_naira FROM (
@@ -398,7 +398,7 @@ SELECT s.account_id, s.livemode, s.subscription_id AS subscription, s.bill_no, s
   CASE WHEN d.day <= b.posted_on THEN 'booked' ELSE 'scheduled' END AS status,
   CASE WHEN d.day <= b.posted_on THEN (
     SELECT e.id FROM ledger_entry e
-    -- Uses the collation of the key's column, or its index is not used.
+    -- Must have the collation of the key's column. Otherwise Postgres does not use its index.
     WHERE (e.idempotency_key, e.account_id, e.livemode) = (('recognised:' || s.plan_id || ':' || d.day || ':' || b.id) COLLATE "default", s.account_id, s.livemode)
   ) END AS entry
 FROM finance.accounts() AS a (id)
@@ -411,7 +411,7 @@ FROM finance.accounts() AS a (id)
 JOIN ledger_line l ON l.ledger_account = 'subscription_revenue' AND l.account_id = a.id
 JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id) AND e.event <> 'recognised'
 ) r;
-COMMENT ON VIEW finance.recognition IS 'How the revenue of each bill is recognised: a row for each day, and one for what was recognised at once when service ended early (part is null). The parts of a day and plan are what the entry of that day comes to. Filter by subscription, or by plan and day.';
+COMMENT ON VIEW finance.recognition IS 'The revenue of each bill: one row for each day, and one row (part is null) for revenue that was recognised in one amount, for example when service ended early. For a day and plan, the rows with a part sum to the entry of that day. Filter by subscription, or by plan and day.';
 
 CREATE VIEW finance.fees_owed AS
 SELECT o.merchant, o.invoices_kobo, o.books_kobo,
@@ -424,10 +424,10 @@ FROM (
   ) b ON b.merchant = i.account_id
 ) o
 WHERE (o.invoices_kobo <> 0 OR o.books_kobo <> 0) AND (finance.is_shown('acct_service') OR finance.is_shown(o.merchant));
-COMMENT ON VIEW finance.fees_owed IS 'What merchants owe for the service, by their invoices and by the service''s own books. Of one that has moved between cells its invoices are where it lives, and what was booked is where it was: the two are the same over all its cells.';
-COMMENT ON COLUMN finance.fees_owed.has_moved IS 'Whether it has lived in another cell, or lives there now.';
+COMMENT ON VIEW finance.fees_owed IS 'The debts of merchants for the service, by their invoices and by the service''s own books. If a merchant has moved between cells, its invoices are in its current cell, and its entries are in the cells that booked them. Summed over all its cells, the two amounts are equal.';
+COMMENT ON COLUMN finance.fees_owed.has_moved IS 'Whether the merchant has lived in another cell, or lives there now.';
 
--- The lines of a reference since its balance was last zero. A reference that was explained or paid out later has none.
+-- Sums the lines of a reference since its balance was last zero. A reference that was explained or paid out later has none.
 CREATE VIEW finance.suspense AS
 SELECT r.account_id, r.livemode, finance.month_of(min(r.effective_on)) AS month, min(r.effective_on) AS since, max(r.detail) AS rail, r.reference,
   sum(r.amount_kobo)::bigint AS amount_kobo, finance.naira(sum(r.amount_kobo)) AS amount_naira
@@ -443,17 +443,17 @@ FROM (
 ) r
 WHERE r.no > r.last_balanced
 GROUP BY r.account_id, r.livemode, r.reference;
-COMMENT ON VIEW finance.suspense IS 'What settlements left in suspense and is neither explained nor paid out yet, by reference, in the month of the settlement. Above zero (debit): the rail paid out less than it should; below zero: more. cli ledger explain ends it.';
+COMMENT ON VIEW finance.suspense IS 'The balances that settlements left in suspense and that are neither explained nor paid out yet, by reference, in the month of the settlement. Above zero (debit): the rail paid out too little. Below zero: too much. cli ledger explain closes a balance.';
 
 CREATE VIEW finance.breaches AS
 SELECT * FROM (
 SELECT e.account_id, e.livemode, m.month, v.rule, e.entry_id AS about,
   CASE v.rule
-    WHEN 'lines_have_entries' THEN format('lines of entry %s: there is no such entry', e.entry_id)
-    WHEN 'balanced' THEN format('entry %s: lines sum to %s kobo, %s of %s lines', e.entry_id, e.kobo, e.lines, e.line_count)
-    WHEN 'dated' THEN format('entry %s is dated %s, its lines otherwise', e.entry_id, e.effective_on)
-    WHEN 'charges' THEN format('entry %s (%s) takes %s kobo for charge %s, which is %s over %s', e.id, e.event, e.taken_kobo, e.charge_id, coalesce(c.status, 'succeeded'), coalesce(e.paid_kobo, c.amount_kobo))
-    ELSE format('entry %s (%s) is about %s, which does not exist', e.id, e.event, coalesce(e.charge_id, e.subscription_id, e.plan_id))
+    WHEN 'lines_have_entries' THEN format('entry %s has lines but does not exist', e.entry_id)
+    WHEN 'balanced' THEN format('entry %s: its lines sum to %s kobo, and %s of its %s lines exist', e.entry_id, e.kobo, e.lines, e.line_count)
+    WHEN 'dated' THEN format('entry %s is dated %s, but its lines have another date', e.entry_id, e.effective_on)
+    WHEN 'charges' THEN format('entry %s (%s) books %s kobo for charge %s, which is %s with %s kobo', e.id, e.event, e.taken_kobo, e.charge_id, coalesce(c.status, 'succeeded'), coalesce(e.paid_kobo, c.amount_kobo))
+    ELSE format('entry %s (%s) names %s, which does not exist', e.id, e.event, coalesce(e.charge_id, e.subscription_id, e.plan_id))
   END AS problem
 FROM finance.accounts() AS a (id)
 CROSS JOIN LATERAL finance.months(a.id) m
@@ -489,12 +489,12 @@ CROSS JOIN LATERAL (
 WHERE v.rule IS NOT NULL
   AND (v.rule <> 'sources' OR NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (e.account_id, e.livemode)))
 UNION ALL
-SELECT e.account_id, e.livemode, NULL, 'balanced', e.id, format('entry %s: 0 of %s lines', e.id, e.line_count)
+SELECT e.account_id, e.livemode, NULL, 'balanced', e.id, format('entry %s: 0 of its %s lines exist', e.id, e.line_count)
 FROM ledger_entry e
 LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id, l.line_no) = (e.account_id, e.livemode, e.id, 1)
 WHERE l.line_no IS NULL AND finance.is_shown(e.account_id)
 UNION ALL
-SELECT k.account_id, k.livemode, k.month, 'charges', k.id, format('charge %s: succeeded over %s kobo, %s entries take it', k.id, k.amount_kobo, t.entries)
+SELECT k.account_id, k.livemode, k.month, 'charges', k.id, format('charge %s succeeded with %s kobo, and %s entries book the money taken', k.id, k.amount_kobo, t.entries)
 FROM (
   SELECT c.account_id, true AS livemode, m.month, c.id, c.amount_kobo
   FROM finance.payment_months() m JOIN charge c ON c.status = 'succeeded' AND c.livemode AND c.paid_at >= m.begins_at AND c.paid_at < m.ends_at
@@ -509,7 +509,7 @@ CROSS JOIN LATERAL (
 ) t
 WHERE t.entries <> 1
 UNION ALL
-SELECT f.account_id, f.livemode, NULL, 'refunds', f.id, format('refund %s: %s over %s kobo, the books show %s sent back', f.id, f.status, f.amount_kobo, coalesce(-sum(l.amount_kobo), 0))
+SELECT f.account_id, f.livemode, NULL, 'refunds', f.id, format('refund %s: %s with %s kobo, the books show %s kobo sent back', f.id, f.status, f.amount_kobo, coalesce(-sum(l.amount_kobo), 0))
 FROM refund f
 LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (f.account_id, f.livemode, f.charge_id) AND e.event = 'refunded'
 LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
@@ -529,7 +529,7 @@ LEFT JOIN (
 WHERE finance.is_shown(s.account_id) AND coalesce(owed.kobo, 0) <> CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END
 UNION ALL
 SELECT coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode), NULL, 'deferred', coalesce(s.account_id, b.account_id),
-  format('account %s, %s: %s kobo are left to serve by the schedules, %s are deferred by the books', coalesce(s.account_id, b.account_id),
+  format('account %s, %s: %s kobo are not recognised yet by the schedules, %s are deferred by the books', coalesce(s.account_id, b.account_id),
     CASE WHEN coalesce(s.livemode, b.livemode) THEN 'live' ELSE 'sandbox' END, coalesce(s.kobo, 0), coalesce(b.kobo, 0))
 FROM (
   SELECT r.account_id, r.livemode, sum(r.amount_kobo - r.adjusted_kobo - r.moved_kobo - CASE WHEN r.end_on IS NULL OR least(k.posted_on, r.until_on - 1) < r.from_on THEN 0
@@ -546,7 +546,7 @@ WHERE coalesce(s.kobo, 0) <> coalesce(b.kobo, 0)
   AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode)))
 UNION ALL
 SELECT coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode), NULL, 'recognised', coalesce(s.plan_id, b.plan_id),
-  format('plan %s: the schedules recognise %s kobo by their days, %s are booked', coalesce(s.plan_id, b.plan_id), coalesce(s.kobo, 0), coalesce(b.kobo, 0))
+  format('plan %s: the schedules recognise %s kobo by day, the books %s', coalesce(s.plan_id, b.plan_id), coalesce(s.kobo, 0), coalesce(b.kobo, 0))
 FROM (
   SELECT r.account_id, r.livemode, r.plan_id, sum(recognised_kobo(r.amount_kobo, r.start_on, r.end_on, least(k.posted_on, r.until_on - 1))) AS kobo
   FROM revenue_schedule r
@@ -571,7 +571,7 @@ SELECT 'acct_service', true, NULL, 'invoices', f.merchant,
 FROM finance.fees_owed f
 WHERE NOT f.has_moved AND f.invoices_kobo <> f.books_kobo AND finance.is_shown('acct_service')
 UNION ALL
-SELECT s.account_id, s.livemode, NULL, 'mrr', s.id, format('subscription %s: its movements come to %s kobo a month, its terms to %s', s.id, coalesce(v.kobo, 0), t.kobo)
+SELECT s.account_id, s.livemode, NULL, 'mrr', s.id, format('subscription %s: its movements sum to %s kobo a month, its terms give %s', s.id, coalesce(v.kobo, 0), t.kobo)
 FROM subscription s
 CROSS JOIN LATERAL (SELECT CASE WHEN s.status IN ('active', 'past_due') AND s.period_no >= 0 THEN monthly_kobo(s.billing_cycle, s.price_kobo * s.period_quantity) ELSE 0 END AS kobo) t
 LEFT JOIN (SELECT account_id, livemode, subscription_id, sum(change_kobo) AS kobo FROM mrr_movement WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) v
@@ -579,7 +579,7 @@ LEFT JOIN (SELECT account_id, livemode, subscription_id, sum(change_kobo) AS kob
 WHERE coalesce(v.kobo, 0) <> t.kobo AND finance.is_shown(s.account_id)
 UNION ALL
 SELECT coalesce(t.account_id, l.account_id), coalesce(t.livemode, l.livemode), NULL, 'totals', coalesce(t.ledger_account, l.ledger_account),
-  format('%s of %s: %s kobo by the sums of closed months, %s by their lines', coalesce(t.ledger_account, l.ledger_account), coalesce(t.account_id, l.account_id), coalesce(t.kobo, 0), coalesce(l.kobo, 0))
+  format('%s of %s: %s kobo by the stored sums of closed months, %s by their lines', coalesce(t.ledger_account, l.ledger_account), coalesce(t.account_id, l.account_id), coalesce(t.kobo, 0), coalesce(l.kobo, 0))
 FROM (SELECT account_id, livemode, ledger_account, sum(debit_kobo - credit_kobo) AS kobo FROM ledger_total WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) t
 FULL JOIN (
   SELECT account_id, livemode, ledger_account, sum(amount_kobo) AS kobo FROM ledger_line
@@ -588,7 +588,7 @@ FULL JOIN (
 WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0)
 UNION ALL
 SELECT coalesce(p.account_id, b.account_id), coalesce(p.livemode, b.livemode), NULL, 'deposits', coalesce(p.id, b.plan),
-  format('instalment plan %s: %s kobo are held by its payments, %s by the books', coalesce(p.id, b.plan), coalesce(p.kobo, 0), coalesce(b.kobo, 0))
+  format('instalment plan %s: deposits of %s kobo by its payments, %s by the books', coalesce(p.id, b.plan), coalesce(p.kobo, 0), coalesce(b.kobo, 0))
 FROM (
   SELECT account_id, livemode, id, CASE WHEN status IN ('delivered', 'cancelled') THEN 0 ELSE paid_kobo + fees_paid_kobo END AS kobo
   FROM instalment_plan WHERE finance.is_shown(account_id)
@@ -601,11 +601,11 @@ WHERE coalesce(p.kobo, 0) <> coalesce(b.kobo, 0)
 ) b
 -- Leaves out moving accounts, complete or not, unless the session names the account.
 WHERE NOT EXISTS (SELECT 1 FROM account_away w WHERE w.account_id = b.account_id AND w.account_id IS DISTINCT FROM nullif(current_setting('billing.account', true), ''));
-COMMENT ON VIEW finance.breaches IS 'Where a rule of the books is broken: what cli ledger check lists. Empty when all is well. With a month: in that month''s entries and payments; without: as it stands.';
+COMMENT ON VIEW finance.breaches IS 'The breaches of the rules of the books, as cli ledger check lists them. Empty if the books are correct. A row with a month is about the entries or payments of that month. A row without a month is about the current state.';
 
 CREATE VIEW finance.invariants AS
 SELECT r.rule, r.meaning, count(b.rule) AS breaches FROM finance.rules r LEFT JOIN finance.breaches b ON b.rule = r.rule GROUP BY r.rule, r.meaning;
-COMMENT ON VIEW finance.invariants IS 'Every rule of the books with the number of its breaches: all zero when all is well.';
+COMMENT ON VIEW finance.invariants IS 'Every rule of the books with the number of its breaches. All numbers are zero if the books are correct.';
 
 CREATE VIEW finance.exceptions AS
 SELECT account_id, livemode, month, rule AS kind, about, problem, NULL::timestamptz AS said_at FROM finance.breaches
@@ -614,13 +614,13 @@ SELECT account_id, livemode, finance.month_of((said_at AT TIME ZONE 'UTC')::date
   CASE kind WHEN 'succeeded_after_failure' THEN 'it was paid after all' WHEN 'failed_after_success' THEN 'it failed' WHEN 'refund_failed' THEN 'its refund failed'
     ELSE concat_ws(' ', rail_amount_kobo || ' kobo', rail_currency, rail_reference) END), said_at
 FROM finance.reconciliation_exceptions;
-COMMENT ON VIEW finance.exceptions IS 'What somebody has to look at: breaches of the rules (a success without exactly one entry, an entry without a source, a balance in suspense, …), and contradictions of rails (finance.reconciliation_exceptions has their amounts). Empty when all is well. Where only one month is of interest: WHERE month = ….';
+COMMENT ON VIEW finance.exceptions IS 'All problems to investigate: breaches of the rules (a succeeded payment without exactly one entry, an entry whose source does not exist, a balance in suspense, …), and contradictions of rails (finance.reconciliation_exceptions has their amounts). Empty if the books are correct. For one month only: WHERE month = ….';
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA finance FROM PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA finance TO finance_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA finance TO finance_reader;
 
--- A reader cannot take advisory locks: only the service uses them. Revoking them from everybody needs a superuser.
+-- finance_reader must not take advisory locks: only the service uses them. Revoking them from PUBLIC needs a superuser.
 DO $$
 DECLARE f regprocedure;
 BEGIN
@@ -632,7 +632,7 @@ EXCEPTION
   WHEN insufficient_privilege THEN RAISE NOTICE 'finance_reader can take advisory locks: docs/operating.md says what a superuser can do about that';
 END $$;
 
--- A reader cannot create temporary tables or large objects. Revoking large objects from everybody needs a superuser.
+-- finance_reader must not create temporary tables or large objects. Revoking large objects from PUBLIC needs a superuser.
 DO $$
 DECLARE f regprocedure;
 BEGIN

@@ -13,15 +13,15 @@ import { CLOCK_STEPS, expiryWorker } from "./billing/clock/deletion.ts"
 import { railCallbackWorker } from "./billing/payments/callbacks.ts"
 import { type RailServices, railAttempts, railQuestions } from "./billing/payments/railCharges.ts"
 import { chargeTimers, recoverAll, recoverCharges } from "./billing/payments/simulatorCharges.ts"
-import { railRefunds, refundTimers } from "./billing/refund/requests.ts"
+import { railRefunds, refundTimers } from "./billing/refund/calls.ts"
 import { reminderWorker } from "./billing/subscription/reschedule.ts"
 import { subscriptionTimers } from "./billing/subscription/timers.ts"
 import { CheckoutLinks } from "./buying/checkout/CheckoutLinks.ts"
 import { checkoutTimers } from "./buying/checkout/closing.ts"
-import { Creations } from "./buying/instalment/Creations.ts"
 import { InstalmentLinks } from "./buying/instalment/InstalmentLinks.ts"
+import { PlanStartLimit } from "./buying/instalment/PlanStartLimit.ts"
+import { ProductViews } from "./buying/instalment/ProductViews.ts"
 import { instalmentTimers } from "./buying/instalment/timers.ts"
-import { Views } from "./buying/instalment/Views.ts"
 import { LiveSimulation } from "./buying/payment_page/context.ts"
 import { disableForgottenFences } from "./cells/fence.ts"
 import { nameCell } from "./cells/identity.ts"
@@ -39,8 +39,8 @@ import { createApp } from "./http/server.ts"
 import { recogniseDays, recogniseOnClock } from "./ledger/recognition.ts"
 import { demoKey } from "./merchants/account/demo.ts"
 import { ownerMailWorker } from "./merchants/account/ownerMail.ts"
+import { InvoiceLinks } from "./merchants/invoice/InvoiceLinks.ts"
 import { drawLastMonth, invoiceTimers } from "./merchants/invoice/invoices.ts"
-import { Links } from "./merchants/invoice/Links.ts"
 import { Pdfs } from "./merchants/invoice/Pdfs.ts"
 import { messengerLayer } from "./outbound/messenger/layer.ts"
 import { nudgeWorker, sendOnClock } from "./outbound/nudge/send.ts"
@@ -107,16 +107,16 @@ const serve = Effect.fnUntraced(function* (
     Layer.mergeAll(
       Batches.layer,
       CheckoutLinks.layer,
-      Creations.layer(config.rateLimits.instalmentPlans),
+      PlanStartLimit.layer(config.rateLimits.instalmentPlans),
       Deletions.layer,
       InstalmentLinks.layer,
-      Links.layer,
+      InvoiceLinks.layer,
       Layer.succeed(LiveSimulation, { allowed: !config.production }),
       Pdfs.layer(config.seller),
       Rails.layer(config.rails),
       TenantDatabase.layer(url),
       Sender.layer(config.webhooks),
-      Views.layer,
+      ProductViews.layer,
       messengerLayer(config.messaging),
       pageUrlsLayer.pipe(Layer.provide(Layer.mergeAll(CheckoutLinks.layer, InstalmentLinks.layer))),
     ).pipe(Layer.provideMerge(Origin.layer(origin))),

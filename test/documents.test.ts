@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
@@ -44,6 +44,24 @@ describe("docs", () => {
       const numbered = wording.text.replaceAll(/\{\w+\}/g, () => `{{${++variable}}}`)
       expect(text).toContain(`| \`${name}\` | ${numbered} {{${variable + 1}}} |`)
     }
+  })
+
+  it("name only files that exist, as comments do", () => {
+    const root = join(import.meta.dirname, "..")
+    const texts = ["docs", "examples", "machines", "migrations", "scripts", "src", "test"].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((name) => `${folder}/${name}`),
+    )
+    const named = [...texts, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
+      .filter((path) => /\.(ts|md|sql|mjs)$/.test(path))
+      .flatMap((path) =>
+        [
+          ...read(path).matchAll(/\b(?:docs|machines|migrations|scripts|src|test)\/[\w/-]+\.(?:ts|md|sql|mjs|css)\b/g),
+        ].map(([name]) => ({ path, name })),
+      )
+    expect(named.length).toBeGreaterThan(100)
+    expect(
+      named.filter(({ name, path }) => !existsSync(join(root, name)) && !existsSync(join(root, path, "..", name))),
+    ).toEqual([])
   })
 
   it("CONTRIBUTING.md gives a reason for every dependency", () => {

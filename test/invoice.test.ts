@@ -6,7 +6,7 @@ import { dayInWords, monthInWords } from "../src/base/time.ts"
 import { createAccount, setPlan, transitionLiveAccess } from "../src/merchants/account/accounts.ts"
 import type { InvoiceRow } from "../src/merchants/invoice/invoice.ts"
 import {
-  drawInvoices,
+  createInvoices,
   drawLastMonth,
   invoiceTimers,
   readInvoices,
@@ -120,13 +120,13 @@ describe("an invoice's lines", () => {
 
 /** Creates an account's invoice of last month, and returns it. */
 const drawOne = (id: string) =>
-  run(Effect.map(Effect.andThen(drawInvoices(LAST, id), readInvoices(LAST, id)), ([drawn]) => drawn!))
+  run(Effect.map(Effect.andThen(createInvoices(LAST, id), readInvoices(LAST, id)), ([drawn]) => drawn!))
 
 describe("last month's invoice (decision K4)", () => {
   it("is created once, however many processes create it at the same time", async () => {
     const { id, live, sandbox } = await merchant()
     await used(id, 5001, 0)
-    await Promise.all([run, ...others].map((worker) => worker(drawInvoices(LAST))))
+    await Promise.all([run, ...others].map((worker) => worker(createInvoices(LAST))))
     await run(drawLastMonth)
     const invoices = (await live.get("/account/invoices")).body.data
     expect(invoices).toHaveLength(1)
@@ -150,14 +150,14 @@ describe("last month's invoice (decision K4)", () => {
   it("is skipped for a month before live access, and is created for the month of its approval", async () => {
     const id = await newcomer()
     const current = monthOf(Date.now())
-    expect(await run(drawInvoices(LAST, id))).toEqual([])
+    expect(await run(createInvoices(LAST, id))).toEqual([])
     expect(await run(readInvoices(LAST, id))).toEqual([])
-    expect(await run(drawInvoices(current, id))).toEqual([])
+    expect(await run(createInvoices(current, id))).toEqual([])
     expect(await run(readInvoices(current, id))).toMatchObject([{ account_id: id, period_start_at: current.start }])
     // A suspended and reinstated merchant counts as a customer without a break.
     const { id: old } = await merchant()
     for (const move of ["suspend", "reinstate"] as const) await database.run(() => transitionLiveAccess(old, move))
-    await run(drawInvoices(LAST, old))
+    await run(createInvoices(LAST, old))
     expect(await run(readInvoices(LAST, old))).toHaveLength(1)
   })
 
@@ -165,12 +165,12 @@ describe("last month's invoice (decision K4)", () => {
     const [broken, sound] = [await merchant(), await merchant()]
     const refusing = (work: string) => database.run((sql) => sql.unsafe(`ALTER TABLE invoice ${work}`).unprepared)
     await refusing(`ADD CONSTRAINT refused CHECK (account_id <> '${broken.id}') NOT VALID`)
-    const failed = await run(drawInvoices(LAST))
+    const failed = await run(createInvoices(LAST))
     const drawn = await run(readInvoices(LAST))
     await refusing("DROP CONSTRAINT refused")
     expect(failed).toEqual([broken.id])
     expect(drawn.map(({ account_id }) => account_id)).toContain(sound.id)
-    expect(await run(drawInvoices(LAST, broken.id))).toEqual([])
+    expect(await run(createInvoices(LAST, broken.id))).toEqual([])
   })
 
   it("is overdue from its due date on, and can be paid then", async () => {
@@ -223,7 +223,7 @@ describe("an invoice's PDF", () => {
   it("is behind a signed link, and has selectable text", async () => {
     const { id, live } = await merchant()
     await used(id, 5001, 51)
-    await run(drawInvoices(LAST, id))
+    await run(createInvoices(LAST, id))
     const [{ pdf_url, total }] = await live.all("/account/invoices")
     expect(total).toBe(505_010)
     const answer = await fetch(pdf_url)

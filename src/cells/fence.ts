@@ -1,5 +1,5 @@
 /**
- * The fence of a moving account: triggers on every table that refuse all writes to its rows (migrations/0025_cells.sql).
+ * The fence of a moving account: triggers on every table that refuse all writes to its rows (migrations/0010_cells.sql).
  * The triggers are enabled only while an account moves. Enabling them on a table waits for the transactions that write to it.
  */
 import { Effect, Schedule } from "effect"
@@ -9,7 +9,7 @@ import type { Move } from "./replication.ts"
 import type { MovedTable } from "./tables.ts"
 
 /** A locked table is retried every 50 ms, for a minute. */
-const RETRY_AFTER_MS = 50
+const FENCE_RETRY_MS = 50
 const MAX_RETRIES = 1_200
 
 const isLocked = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError"
@@ -22,7 +22,7 @@ export const switchFence = Effect.fnUntraced(function* (tables: ReadonlyArray<Pi
     ({ name }) =>
       Effect.retry(sql`SELECT switch_fence(${name})`, {
         while: isLocked,
-        schedule: Schedule.spaced(RETRY_AFTER_MS),
+        schedule: Schedule.spaced(FENCE_RETRY_MS),
         times: MAX_RETRIES,
       }),
     { discard: true },

@@ -1,11 +1,11 @@
 /**
- * Moves an account to another cell (docs/scaling.md). Both sides store the state of the move (standing.ts), so a new run after a
+ * Moves an account to another cell (docs/scaling.md). Both sides store the state of the move (moveState.ts), so a new run after a
  * crash continues from that state.
  */
 import { Effect, type Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../base/cell.ts"
-import { OWN_ACCOUNT } from "../ledger/chart.ts"
+import { SERVICE_ACCOUNT } from "../ledger/chart.ts"
 import { LOCKS } from "../postgres/advisoryLocks.ts"
 import type { Replayable } from "../runtime/replay.ts"
 import { TIMERS_DUE } from "../runtime/Wakeups.ts"
@@ -196,7 +196,7 @@ const putFencesAway = Effect.fnUntraced(function* ({ at, tables }: Sides) {
  */
 export const moveAccount = Effect.fn("account.move")(function* (options: MoveOptions) {
   const { account, source, route, progress } = options
-  if (account === OWN_ACCOUNT)
+  if (account === SERVICE_ACCOUNT)
     return yield* cellProblem(`${account} is the service's own account: each cell has one, and it does not move.`)
   yield* lockAgainstMovers(account, source)
   const sides = yield* sidesOf(options)

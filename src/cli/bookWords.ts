@@ -21,7 +21,7 @@ const MEANINGS: Readonly<Record<Unmatched["reason"], string>> = {
   not_deducted: "sent back after it was paid out, and not deducted yet",
 }
 
-export const settlementInWords = ({ matched, fees, payouts, booked, unmatched }: Settlement): string =>
+export const formatSettlement = ({ matched, fees, payouts, booked, unmatched }: Settlement): string =>
   paragraphs(
     table(
       ["what the file says", ""],
@@ -50,7 +50,7 @@ export const settlementInWords = ({ matched, fees, payouts, booked, unmatched }:
       : undefined,
   )
 
-export const explainedInWords = ({
+export const formatExplained = ({
   entry,
   reference,
   account,

@@ -2,22 +2,22 @@
 import { Effect, Layer } from "effect"
 import { Origin, originOf } from "../http/Origin.ts"
 import { VatRate } from "../ledger/VatRate.ts"
+import { InvoiceLinks } from "../merchants/invoice/InvoiceLinks.ts"
 import { type InvoiceRow, renderInvoice } from "../merchants/invoice/invoice.ts"
 import {
-  drawInvoices,
+  createInvoices,
   type NotBilled,
   readInvoices,
   readNotBilled,
   transitionInvoice,
 } from "../merchants/invoice/invoices.ts"
-import { Links } from "../merchants/invoice/Links.ts"
 import { SharedSecrets } from "../security/secret/SharedSecrets.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, vault } from "./Installation.ts"
 
 const links = Layer.unwrap(
   Effect.map(Installation, ({ config }) =>
-    Links.layer.pipe(
+    InvoiceLinks.layer.pipe(
       Layer.provide([Origin.layer(originOf(config, config.port)), SharedSecrets.asTheyAre.pipe(Layer.provide(vault))]),
     ),
   ),
@@ -28,7 +28,7 @@ const vatRate = Layer.effect(
   Effect.map(Installation, ({ config }) => config.vatBps),
 )
 
-const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row)))
+const rendered = (row: InvoiceRow) => Effect.map(InvoiceLinks, ({ pdf }) => renderInvoice(row, pdf(row)))
 
 /** The invoices of a period, with information about the run. */
 export interface DrawnUp {
@@ -47,7 +47,7 @@ export interface DrawnUp {
 export const drawUp = Effect.fnUntraced(
   function* (period: { readonly start: number; readonly end: number }, accountId: string | undefined) {
     const before = new Set((yield* readInvoices(period, accountId)).map(({ id }) => id))
-    const failed = yield* drawInvoices(period, accountId)
+    const failed = yield* createInvoices(period, accountId)
     const rows = yield* readInvoices(period, accountId)
     const invoices = yield* Effect.forEach(rows, (row) =>
       Effect.map(rendered(row), (shown) => ({ account: row.account_id, isNew: !before.has(row.id), shown })),

@@ -8,13 +8,13 @@ import { booksState, closeThrough, type Open, reopen } from "../ledger/closing.t
 import { FORMATS } from "../ledger/export.ts"
 import type { ExportedLine, Writer } from "../ledger/exported.ts"
 import { checkLedger } from "../ledger/ledger.ts"
-import { EXPLANATIONS } from "../ledger/postings.ts"
+import { EXPLANATION_ACCOUNTS } from "../ledger/postings.ts"
 import { type BooksFilter, countEntries, readLedger, readNames } from "../ledger/reading.ts"
 import { explain } from "../ledger/suspense.ts"
 import { findCustomer, why } from "../ledger/why.ts"
 import { findBooksOwner } from "../merchants/account/accounts.ts"
 import { RAILS } from "../rails/rail/Rail.ts"
-import { explainedInWords, formatWhy, settlementInWords } from "./bookWords.ts"
+import { formatExplained, formatSettlement, formatWhy } from "./bookWords.ts"
 import { cellsOption, findInEveryCell, inEveryCell, inOrderFromEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused, Unsound } from "./failures.ts"
 import { Installation, onMigrated, onWritable } from "./Installation.ts"
@@ -161,7 +161,7 @@ const settle = Command.make(
   { rail: oneOf("rail", RAILS), file: text("file", "F.csv") },
   Effect.fn("ledger.settle")(function* ({ rail, file }) {
     const { settleFile } = yield* Effect.promise(() => import("./settling.ts"))
-    yield* show(yield* settleFile(rail, file), settlementInWords)
+    yield* show(yield* settleFile(rail, file), formatSettlement)
   }),
 )
 
@@ -170,7 +170,7 @@ const explainSuspense = Command.make(
   {
     reference: Argument.String("REFERENCE"),
     account: accountOption,
-    as: oneOf("as", EXPLANATIONS),
+    as: oneOf("as", EXPLANATION_ACCOUNTS),
     reason: reasonOption("reason", "TEXT"),
   },
   Effect.fn("ledger.explain")(function* ({ reference, account, as, reason }) {
@@ -185,7 +185,7 @@ const explainSuspense = Command.make(
       const how = before === undefined ? "" : `: it is explained as ${before.as} by ${before.entry}`
       return yield* new Refused({ message: `Nothing of ${reference} is in suspense${how}.` })
     }
-    yield* show(result.explained, explainedInWords)
+    yield* show(result.explained, formatExplained)
   }),
 )
 

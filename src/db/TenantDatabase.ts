@@ -59,7 +59,7 @@ const orRefuse =
   <E>(error: E): E | Problem =>
     SqlError.isSqlError(error) && error.reason._tag === reason ? refusal : error
 
-/** Whether a connection was lost and reopened: it then has no tenant, and its statements fail with this (migrations/0010_isolation.sql). */
+/** Whether a connection was lost and reopened: it then has no tenant, and its statements fail with this. */
 const isUnset = (error: unknown): boolean => sqlStateOf(error) === "42704"
 
 const createReading = (sessions: ReaderPool) => {
@@ -100,7 +100,7 @@ const createReading = (sessions: ReaderPool) => {
   }
 }
 
-/** The errors of enter_tenant for a tenant that accepts no writes (migrations/0025_cells.sql), by SQLSTATE. */
+/** The errors of enter_tenant for a tenant that accepts no writes (migrations/0010_cells.sql), by SQLSTATE. */
 const CLOSED = new Map([
   [FENCED, ACCOUNT_MOVING],
   ["BR001", problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")],

@@ -1,4 +1,4 @@
-/** Accounts that are moving between this cell and another (src/cells/standing.ts). */
+/** Accounts that are moving between this cell and another (src/cells/moveState.ts). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 

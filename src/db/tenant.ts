@@ -34,7 +34,7 @@ export const isRef = (sql: SqlClient.SqlClient, ref: Ref, alias = ""): Fragment 
 const isMoving = (sql: SqlClient.SqlClient, column: string, states: string): Fragment =>
   sql`EXISTS (SELECT 1 FROM account_move m WHERE m.account_id = ${sql.literal(column)} AND m.state IN (${sql.literal(states)}))`
 
-/** The SQLSTATE of writes to a fenced account (migrations/0025_cells.sql). */
+/** The SQLSTATE of writes to a fenced account (migrations/0010_cells.sql). */
 export const FENCED = "BM001"
 export const ACCOUNT_MOVING = problem(
   "account_moving",
@@ -46,7 +46,7 @@ export const isFenced = (error: unknown): boolean => sqlStateOf(error) === FENCE
 
 /**
  * Returns the predicate that the account of the rows of `alias` is not moving to another cell: workers take rows of staying accounts only.
- * It is not needed for correctness: writes to a fenced account are refused (migrations/0025_cells.sql).
+ * It is not needed for correctness: writes to a fenced account are refused (migrations/0010_cells.sql).
  */
 export const staysHere = (sql: SqlClient.SqlClient, alias: string, column = "account_id"): Fragment =>
   sql`NOT ${isMoving(sql, `${alias}.${column}`, "'fenced', 'left', 'arriving', 'withdrawn'")}`

@@ -1,4 +1,4 @@
-/** The chart of accounts: the same as in the migrations. */
+/** The chart of accounts, the same as in migrations/0006_ledger.sql. */
 export const LEDGER_ACCOUNTS = {
   clearing: "asset",
   receivable: "asset",
@@ -22,4 +22,4 @@ export const LEDGER_ACCOUNTS = {
 export type LedgerAccount = keyof typeof LEDGER_ACCOUNTS
 
 /** The account of the service's own books. It is not a merchant. */
-export const OWN_ACCOUNT = "acct_service"
+export const SERVICE_ACCOUNT = "acct_service"

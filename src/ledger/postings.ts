@@ -1,5 +1,5 @@
 /**
- * Posting rules: one table from each business event to its ledger lines. Pure. Amounts are kobo, debits positive, credits
+ * Posting rules: one table that maps each business event to its ledger lines. Pure. Amounts are kobo: debits are positive, credits
  * negative. An entry's `event` is the name of its rule.
  */
 import { type Line, shareOf, totalOf } from "../../machines/billing.ts"
@@ -33,7 +33,7 @@ interface Served {
 }
 
 interface WrittenOff extends Pick<Sale, "lines" | "customerId"> {
-  /** The part that was never served: it was not a sale. */
+  /** The part that was never served: its sale is reversed. */
   readonly unserved: Split
 }
 
@@ -51,7 +51,7 @@ interface ServiceInvoice {
 
 interface Settled {
   readonly rail: string
-  /** The rail's name of the payout, to match the bank statement. */
+  /** The rail's name for the payout, to match the bank statement. */
   readonly payout: string
   /** The amount that the books expect at the rail. */
   readonly amountKobo: number
@@ -61,16 +61,16 @@ interface Settled {
 }
 
 /** The ledger accounts that can explain a balance that a settlement left in suspense (decision Q9). */
-export const EXPLANATIONS = [
+export const EXPLANATION_ACCOUNTS = [
   "rail_fees",
   "refunds_payable",
   "bad_debt",
   "bank",
 ] as const satisfies ReadonlyArray<LedgerAccount>
-export type Explanation = (typeof EXPLANATIONS)[number]
+export type ExplanationAccount = (typeof EXPLANATION_ACCOUNTS)[number]
 
 interface Explained {
-  readonly as: Explanation
+  readonly as: ExplanationAccount
   /** The amount in suspense: above zero if the rail paid out too little. */
   readonly amountKobo: number
   readonly rail: string
@@ -108,7 +108,7 @@ const partOf = (lines: ReadonlyArray<Line>, types: ReadonlyArray<Line["type"]>, 
 export const deferredIn = (lines: ReadonlyArray<Line>, vatBps: number): Split =>
   partOf(lines, ["plan", "proration"], vatBps)
 
-/** The credits of a sale: periods are deferred, reported units and one-off charges are earned. */
+/** Returns the credits of a sale: periods are deferred, reported units and one-off charges are earned. */
 const sold = (lines: ReadonlyArray<Line>, vatBps: number): ReadonlyArray<PostingLine> => {
   const [period, usage, oneOff] = [
     deferredIn(lines, vatBps),
@@ -129,14 +129,14 @@ const earned = ({ recognisedKobo }: Served): ReadonlyArray<PostingLine> => [
   line("subscription_revenue", -recognisedKobo),
 ]
 
-/** A payment that must be sent back. */
+/** Books a payment that must be sent back. */
 const owedBack = ({ amountKobo, rail, customerId }: Money): ReadonlyArray<PostingLine> => [
   line("clearing", amountKobo, rail),
   line("refunds_payable", -amountKobo, customerId),
 ]
 
 interface Rule<Facts> {
-  /** The event in words, for readers of the books. */
+  /** Describes the event, for readers of the books. */
   readonly meaning: string
   readonly lines: (facts: Facts) => ReadonlyArray<PostingLine>
 }
@@ -144,7 +144,7 @@ interface Rule<Facts> {
 const rule = <Facts>(meaning: string, lines: Rule<Facts>["lines"]): Rule<Facts> => ({ meaning, lines })
 
 export const POSTINGS = {
-  paid: rule("A bill, or a one-off charge, is paid when it is due.", ({ lines, rail, vatBps }: Sale) => [
+  paid: rule("A bill or a one-off charge is paid when it is due.", ({ lines, rail, vatBps }: Sale) => [
     line("clearing", totalOf(lines), rail),
     ...sold(lines, vatBps),
   ]),
@@ -152,16 +152,16 @@ export const POSTINGS = {
     line("receivable", totalOf(lines), customerId),
     ...sold(lines, vatBps),
   ]),
-  overdue_paid: rule("An overdue bill is paid after all.", ({ lines, rail, customerId }: Sale) => [
+  overdue_paid: rule("A customer pays an overdue bill.", ({ lines, rail, customerId }: Sale) => [
     line("clearing", totalOf(lines), rail),
     line("receivable", -totalOf(lines), customerId),
   ]),
-  waived: rule("A bill is too small to charge: what it sells is given away, without VAT.", ({ lines }: Sale) => [
+  waived: rule("A bill is too small to charge: the customer does not pay, and there is no VAT.", ({ lines }: Sale) => [
     line("waived", totalOf(lines)),
     ...sold(lines, 0),
   ]),
   written_off: rule(
-    "An overdue bill is given up: what was served is bad debt, what was not is no sale.",
+    "An overdue bill is written off: the served part is bad debt, the unserved part is reversed.",
     ({ lines, customerId, unserved }: WrittenOff) => [
       line("deferred_revenue", unserved.netKobo),
       line("output_vat", unserved.vatKobo),
@@ -169,21 +169,24 @@ export const POSTINGS = {
       line("receivable", -totalOf(lines), customerId),
     ],
   ),
-  recognised: rule("A day's service, of all subscriptions of a plan.", earned),
-  service_ended: rule("A subscription ends early: what was paid for is kept.", earned),
-  service_paused: rule("A subscription is paused with credit: what was served until then.", earned),
-  service_resumed: rule("A paused subscription resumes: what of the interrupted period is not credited.", earned),
-  service_delivered: rule("A delivery that was paid for is made.", earned),
-  refund_due: rule("A payment succeeds after its subscription was cancelled.", owedBack),
-  excess: rule("A rail took more than was asked for.", owedBack),
-  contradicted: rule("A payment that the rail had said failed was taken after all.", owedBack),
-  verification: rule("A rail charges a card to save it.", owedBack),
-  refunded: rule("Money that was owed back is sent back by the rail.", ({ amountKobo, rail, customerId }: Money) => [
+  recognised: rule("One day of service is earned, for all subscriptions of a plan.", earned),
+  service_ended: rule("A subscription ends early: the rest of its period is recognised, without a refund.", earned),
+  service_paused: rule("A subscription is paused with credit: the part served until then is recognised.", earned),
+  service_resumed: rule(
+    "A paused subscription resumes: the part of the interrupted period that is not credited is recognised.",
+    earned,
+  ),
+  service_delivered: rule("A paid delivery is made.", earned),
+  refund_due: rule("A payment succeeds after its subscription was cancelled or its instalment plan ended.", owedBack),
+  excess: rule("A rail took more than the requested amount.", owedBack),
+  contradicted: rule("A rail took a payment that it had reported as failed.", owedBack),
+  verification: rule("A rail charges a card only to save it.", owedBack),
+  refunded: rule("A rail sends back money that was owed to a customer.", ({ amountKobo, rail, customerId }: Money) => [
     line("refunds_payable", amountKobo, customerId),
     line("clearing", -amountKobo, rail),
   ]),
   settled: rule(
-    "A rail pays out what it took, less its fee.",
+    "A rail pays out a payment, less its fee.",
     ({ rail, payout, amountKobo, feeKobo, paidOutKobo }: Settled) => [
       line("bank", paidOutKobo, payout),
       line("rail_fees", feeKobo, rail),
@@ -192,7 +195,7 @@ export const POSTINGS = {
     ],
   ),
   explained: rule(
-    "What a settlement left in suspense is explained by a person, for a reason.",
+    "A person explains a balance that a settlement left in suspense, and gives the reason.",
     ({ as, amountKobo, rail, payout, customerId }: Explained) => [
       line(as, amountKobo, { rail_fees: rail, refunds_payable: customerId, bad_debt: null, bank: payout }[as]),
       line("suspense", -amountKobo, rail),
@@ -203,7 +206,7 @@ export const POSTINGS = {
     line("buyer_deposits", -amountKobo, planId),
   ]),
   goods_delivered: rule(
-    "What instalments paid for is delivered.",
+    "The goods of an instalment plan are delivered.",
     ({ amountKobo, planId, vatKobo }: Omit<Deposit, "rail" | "customerId"> & Pick<Split, "vatKobo">) => [
       line("buyer_deposits", amountKobo, planId),
       line("goods_revenue", vatKobo - amountKobo),
@@ -211,7 +214,7 @@ export const POSTINGS = {
     ],
   ),
   deposit_cancelled: rule(
-    "An instalment plan is cancelled: what was paid goes back, less the fees.",
+    "An instalment plan is cancelled: the paid amount is owed back, less the fees.",
     ({ amountKobo, planId, customerId, feeKobo }: Omit<Deposit, "rail"> & Pick<Settled, "feeKobo">) => [
       line("buyer_deposits", amountKobo, planId),
       line("cancellation_fees", -feeKobo),
@@ -219,7 +222,7 @@ export const POSTINGS = {
     ],
   ),
   invoiced: rule(
-    "A merchant's month of the service itself, in the service's own books.",
+    "A merchant is invoiced for a month of the service, in the service's own books.",
     ({ amountKobo, merchant, vatKobo }: ServiceInvoice) => [
       line("receivable", amountKobo, merchant),
       line("fee_revenue", vatKobo - amountKobo),
@@ -230,7 +233,7 @@ export const POSTINGS = {
     line("bank", amountKobo),
     line("receivable", -amountKobo, merchant),
   ]),
-  invoice_voided: rule("A service invoice is void.", ({ amountKobo, merchant, vatKobo }: ServiceInvoice) => [
+  invoice_voided: rule("A service invoice is voided.", ({ amountKobo, merchant, vatKobo }: ServiceInvoice) => [
     line("fee_revenue", amountKobo - vatKobo),
     line("output_vat", vatKobo),
     line("receivable", -amountKobo, merchant),
@@ -240,7 +243,7 @@ export const POSTINGS = {
 export type EntryEvent = keyof typeof POSTINGS
 export type FactsOf<E extends EntryEvent> = Parameters<(typeof POSTINGS)[E]["lines"]>[0]
 
-/** Returns the lines of an entry. Lines of zero are left out; without lines there is no entry. */
+/** Returns the lines of an entry, without lines of zero. If none remain, there is no entry. */
 export const linesOf = <E extends EntryEvent>(event: E, facts: FactsOf<E>): ReadonlyArray<PostingLine> => {
   const { lines } = POSTINGS[event] as Rule<FactsOf<E>>
   return lines(facts).filter(({ amountKobo }) => amountKobo !== 0)

@@ -60,7 +60,7 @@ export const startSchedules = (unit: UnitOfWork, changes: ReadonlyArray<Schedule
         FROM ${rowsAsTable(rows, INPUT)} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
       ) s WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
     ) s`
-  unit.add([["schedules_begun", insert]])
+  unit.add([["schedules_started", insert]])
 }
 
 /** Updates existing schedules. */

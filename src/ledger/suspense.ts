@@ -5,7 +5,7 @@ import { inNaira } from "../base/money.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { ownFromPaystack } from "../rails/rail/paystack/answers.ts"
 import { entriesOf, postEntries } from "./ledger.ts"
-import type { Explanation } from "./postings.ts"
+import type { ExplanationAccount } from "./postings.ts"
 import { aboutReference, lockSettlements, nth, type RailPayment, readTaken } from "./references.ts"
 
 /** A person's explanation of the suspense of a reference. */
@@ -13,7 +13,7 @@ export interface ExplanationRequest {
   readonly account: string
   /** In the spelling of the books, or of Paystack. */
   readonly reference: string
-  readonly as: Explanation
+  readonly as: ExplanationAccount
   readonly reason: string
 }
 
@@ -30,7 +30,7 @@ export interface Explained {
   readonly account: string
   readonly livemode: boolean
   readonly reference: string
-  readonly as: Explanation
+  readonly as: ExplanationAccount
   readonly reason: string
   readonly occurred_on: string
   readonly effective_on: string
@@ -67,7 +67,7 @@ const readExplained = Effect.fnUntraced(function* ({ account_id, livemode, refer
     account: account_id,
     livemode,
     reference,
-    as: explanation.ledger_account as Explanation,
+    as: explanation.ledger_account as ExplanationAccount,
     reason: row.reason,
     occurred_on: row.occurred_on,
     effective_on: row.effective_on,

@@ -5,7 +5,7 @@ import type { Fragment } from "effect/sql/Statement"
 import { inNaira } from "../base/money.ts"
 import { dayOf, formatInstant } from "../base/time.ts"
 import { withFullScans } from "../postgres/fullScan.ts"
-import { type LedgerAccount, OWN_ACCOUNT } from "./chart.ts"
+import { type LedgerAccount, SERVICE_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
 
 /** Selects a balance: an account's, or one customer's part in it, at the end of a day. */
@@ -69,7 +69,7 @@ interface Step {
 /** The SQL condition that entries `e` are of the customer. In the service's own books the customers are merchants, found by receivable lines. */
 const isOf = (sql: SqlClient.SqlClient, { account, customer }: Question) => {
   if (customer === undefined) return sql`true`
-  return account === OWN_ACCOUNT
+  return account === SERVICE_ACCOUNT
     ? sql`EXISTS (
         SELECT FROM ledger_line m WHERE (m.account_id, m.livemode, m.entry_id) = (e.account_id, e.livemode, e.id) AND m.ledger_account = 'receivable' AND m.detail = ${customer})`
     : sql`e.customer_id = ${customer}`
@@ -78,7 +78,7 @@ const isOf = (sql: SqlClient.SqlClient, { account, customer }: Question) => {
 /** Finds a customer in an account's books. In the service's own books the customers are the merchants. */
 export const findCustomer = Effect.fnUntraced(function* (account: string, customer: string) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* account === OWN_ACCOUNT
+  const [row] = yield* account === SERVICE_ACCOUNT
     ? sql<{ id: string }>`SELECT id FROM account WHERE id = ${customer}`
     : sql<{
         id: string

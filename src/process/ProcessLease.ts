@@ -74,15 +74,15 @@ export class ProcessLease extends Context.Service<
       )
       // No row may have this number before the lock is taken.
       yield* isLocked(id).pipe(Effect.repeat({ until: (locked) => locked, schedule: Schedule.spaced(5) }))
-      const byLease = new Map<string, { readonly hand: InFlightRows; readonly turn: Semaphore.Semaphore }>()
+      const byLease = new Map<string, { readonly inFlight: InFlightRows; readonly turn: Semaphore.Semaphore }>()
       const of = (lease: string) => {
-        const entry = byLease.get(lease) ?? { hand: new InFlightRows(), turn: Semaphore.makeUnsafe(1) }
+        const entry = byLease.get(lease) ?? { inFlight: new InFlightRows(), turn: Semaphore.makeUnsafe(1) }
         byLease.set(lease, entry)
         return entry
       }
       return ProcessLease.of({
         id,
-        inFlight: (lease) => of(lease).hand,
+        inFlight: (lease) => of(lease).inFlight,
         takeOneAtATime: (lease) => of(lease).turn.withPermits(1),
       })
     }),

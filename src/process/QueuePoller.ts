@@ -52,7 +52,7 @@ export class QueuePoller extends Context.Service<
       QueuePoller,
       Effect.gen(function* () {
         const watched = new Set<Watched>()
-        yield* every("lookout", LOOK_EVERY_MS, look(watched))
+        yield* every("queue poller", LOOK_EVERY_MS, look(watched))
         return QueuePoller.of({
           watch: (firstWaiting, found) => {
             const one = { firstWaiting, found }

@@ -301,10 +301,10 @@ describe("endpoint queues", () => {
     lanes.bodies.load(missing, new Map([["evt_0_3", "three"]]))
     lanes.start(lane)
     expect(sent.map(({ body }) => body)).toEqual(["two"])
-    expect(lane.inHand).toHaveLength(2)
+    expect(lane.inFlight).toHaveLength(2)
     lane.clear()
     expect(lanes.bodies.bytes).toBe(10)
-    expect(lane.inHand).toHaveLength(1)
+    expect(lane.inFlight).toHaveLength(1)
   })
 })
 

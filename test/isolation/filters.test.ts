@@ -9,14 +9,14 @@ import { pageUrlsLayer } from "../../src/app/pageUrls.ts"
 import type { Json } from "../../src/base/json.ts"
 import { CheckoutLinks } from "../../src/buying/checkout/CheckoutLinks.ts"
 import { InstalmentLinks } from "../../src/buying/instalment/InstalmentLinks.ts"
-import { Views } from "../../src/buying/instalment/Views.ts"
+import { ProductViews } from "../../src/buying/instalment/ProductViews.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import type { Tenant } from "../../src/db/tenant.ts"
 import type { Page } from "../../src/http/Endpoint.ts"
 import { pageFields } from "../../src/http/lists.ts"
 import { Origin } from "../../src/http/Origin.ts"
-import { Links } from "../../src/merchants/invoice/Links.ts"
+import { InvoiceLinks } from "../../src/merchants/invoice/InvoiceLinks.ts"
 import { Nudging } from "../../src/outbound/nudge/Nudging.ts"
 import { SharedSecrets } from "../../src/security/secret/SharedSecrets.ts"
 import { Vault } from "../../src/security/secret/Vault.ts"
@@ -25,9 +25,9 @@ import { useDatabase } from "../support/database.ts"
 const database = useDatabase()
 
 const services = () =>
-  Layer.mergeAll(TenantDatabase.layer(database.url()), CheckoutLinks.layer, Links.layer).pipe(
+  Layer.mergeAll(TenantDatabase.layer(database.url()), CheckoutLinks.layer, InvoiceLinks.layer).pipe(
     Layer.provideMerge(pageUrlsLayer.pipe(Layer.provide(Layer.merge(CheckoutLinks.layer, InstalmentLinks.layer)))),
-    Layer.provideMerge(Layer.merge(Nudging.layer(null), Views.layer)),
+    Layer.provideMerge(Layer.merge(Nudging.layer(null), ProductViews.layer)),
     Layer.provideMerge(Origin.layer("http://localhost")),
     Layer.provideMerge(SharedSecrets.asTheyAre),
     Layer.provideMerge(Layer.merge(poolLayer(database.url(), 4), Vault.layer(KEYS))),

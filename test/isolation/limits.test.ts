@@ -1,6 +1,6 @@
 import { Effect, Exit } from "effect"
 import { describe, expect, it } from "vitest"
-import { Creations } from "../../src/buying/instalment/Creations.ts"
+import { PlanStartLimit } from "../../src/buying/instalment/PlanStartLimit.ts"
 import { createLimits, type Limited } from "../../src/http/limits.ts"
 
 const limits = () => createLimits({ live: 100, sandbox: 50, public: 10 }, 2)
@@ -52,13 +52,13 @@ describe("a rate", () => {
 
 describe("instalment plans started from an address", () => {
   it("are limited each hour, and a refusal says when to retry", () => {
-    const begin = (address: string) => Effect.flatMap(Creations, ({ take }) => take(address))
+    const begin = (address: string) => Effect.flatMap(PlanStartLimit, ({ take }) => take(address))
     const program = Effect.gen(function* () {
       for (let n = 0; n < 10; n++) yield* begin("203.0.113.7")
       yield* begin("203.0.113.8")
       return yield* Effect.flip(begin("203.0.113.7"))
     })
-    const { code, status, retryAfterS } = Effect.runSync(Effect.provide(program, Creations.layer(10)))
+    const { code, status, retryAfterS } = Effect.runSync(Effect.provide(program, PlanStartLimit.layer(10)))
     expect([code, status]).toEqual(["rate_limited", 429])
     // Ten in any hour: the next one an hour after the first, less the test's own time.
     expect(retryAfterS).toBeGreaterThan(3_500)

@@ -1,7 +1,7 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { type Decision, decide, restore, stateName } from "../../machines/decide.ts"
-import { deliveryMachine, JITTER, RETRY_AFTER_MS } from "../../machines/delivery.ts"
+import { DELIVERY_DELAYS_MS, deliveryMachine, JITTER } from "../../machines/delivery.ts"
 import { type WebhookEndpointEvent, webhookEndpointMachine } from "../../machines/webhook_endpoint.ts"
 
 const AT = Date.UTC(2026, 0, 31)
@@ -26,14 +26,14 @@ describe("a delivery", () => {
         tries.forEach(({ jitter, retryAfterMs }, index) => {
           step = decide(deliveryMachine, step.snapshot, failing(jitter, retryAfterMs))
           expect(step.snapshot.context.attempt).toBe(index + 1)
-          const usual = RETRY_AFTER_MS[index]
+          const usual = DELIVERY_DELAYS_MS[index]
           if (usual === undefined) return
           expect(stateName(step.snapshot)).toBe("waiting")
           const [timer] = step.set
           const wait = timer!.dueAt - AT
           expect(wait).toBeGreaterThanOrEqual(Math.floor(usual * (1 - JITTER)))
-          expect(wait).toBeGreaterThanOrEqual(Math.min(retryAfterMs ?? 0, RETRY_AFTER_MS.at(-1)!))
-          expect(wait).toBeLessThanOrEqual(RETRY_AFTER_MS.at(-1)! * (1 + JITTER))
+          expect(wait).toBeGreaterThanOrEqual(Math.min(retryAfterMs ?? 0, DELIVERY_DELAYS_MS.at(-1)!))
+          expect(wait).toBeLessThanOrEqual(DELIVERY_DELAYS_MS.at(-1)! * (1 + JITTER))
           step = decide(deliveryMachine, step.snapshot, {
             type: timer!.event as "xstate.after.nextTry.delivery.waiting",
             at: timer!.dueAt,

@@ -56,7 +56,7 @@ describe("a nudge, with any messengers' reports in any order", () => {
           // A delivery is on a channel that was tried. Otherwise channels are tried in order.
           if (context.deliveredAt === null) expect(context.position).toBeGreaterThanOrEqual(before.position)
           expect(context.counts).toBe(counted === 1)
-          // The table's checks (migrations/0012_nudges.sql): a refused row would be stuck forever.
+          // The table's checks (migrations/0007_events_and_nudges.sql): a refused row would be stuck forever.
           const row = nudges.snapshotColumns(stateName(step.snapshot), context)
           if (row.counts) expect(row.sent_at).not.toBeNull()
           if (row.status === "sent" || row.status === "delivered") expect(row.sent_at).not.toBeNull()

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { PAGE_LIFETIME_MS } from "../../machines/charge.ts"
-import { refundTimers } from "../../src/billing/refund/requests.ts"
+import { refundTimers } from "../../src/billing/refund/calls.ts"
 import { sweep } from "../../src/runtime/fire.ts"
 import { comeBack, submit, URLS } from "../support/checkout.ts"
 import { post } from "../support/rails/callbacks.ts"

@@ -47,7 +47,8 @@ export const Charge = Struct({
   description: NullOr(Text),
   lines: Schema.Array(Line),
   refund_due: Bool.annotate({
-    description: "The payment succeeded after its subscription was cancelled: it must be refunded",
+    description:
+      "The payment succeeded after its subscription was cancelled or its instalment plan ended: the merchant owes it back",
   }),
   attention: NullOr(Attention).annotate({
     description:

@@ -29,7 +29,7 @@ const SHARDS = 4
 const SLICE_MS = SECOND_MS
 /** Finds clocks whose notification was lost or whose worker died. */
 const LOOK_EVERY_MS = 5_000
-const RETRY_AFTER_MS = 200
+const CLOCK_RETRY_MS = 200
 /**
  * Limit of consecutive steps of a clock that lose the database before the loss counts as a failure of the step. Far longer than a restart
  * takes; finite, in case the step itself brings the database down.
@@ -128,7 +128,7 @@ const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(
     isCertainlyRolledBack(cause) || ++losses > MAX_LOSSES
       ? Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
           Effect.andThen(stepFailed(clock)),
-          Effect.tap(() => Effect.sleep(RETRY_AFTER_MS)),
+          Effect.tap(() => Effect.sleep(CLOCK_RETRY_MS)),
         )
       : Effect.logWarning("a clock step lost the database", { clock: clock.id }, cause).pipe(
           Effect.andThen(Effect.sleep(RETRY_LOSS_AFTER_MS)),

@@ -8,7 +8,7 @@ import { QueuePoller } from "../../process/QueuePoller.ts"
 import { whenWoken } from "../../process/workers.ts"
 import type { OutsideRail } from "../../rails/rail/Rail.ts"
 import { charges } from "../charge/charge.ts"
-import { askAboutRefunds } from "../refund/requests.ts"
+import { askAboutRefunds } from "../refund/calls.ts"
 import { queueDeniedPaymentChecks, queueStatusChecks } from "./statusChecks.ts"
 
 const MAX_BATCH = 200

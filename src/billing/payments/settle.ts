@@ -100,7 +100,7 @@ const writeAnswers = Effect.fnUntraced(function* (locked: Facts, answers: Readon
   )
   // A verification is refunded immediately and in full (decision P8): if only a part were refunded, a repeated request could refund a
   // second part. This includes a verification that was given up.
-  const returned = requestRefunds(
+  const requestingRefunds = requestRefunds(
     answered.flatMap((one) =>
       one.after.purpose === "verification" && isTaken(one)
         ? [newRefund(one.after, takenKobo.get(one.after.id) ?? one.after.amount_kobo, nowOf(one.after))]
@@ -108,7 +108,7 @@ const writeAnswers = Effect.fnUntraced(function* (locked: Facts, answers: Readon
     ),
   )
   const afterwards = Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
-  const following = Effect.map(Effect.zip(afterwards, returned), ([charges]) => charges.flat())
+  const following = Effect.map(Effect.zip(afterwards, requestingRefunds), ([charges]) => charges.flat())
   return { outcomes, attempts, sentAgain, following }
 })
 

@@ -238,7 +238,7 @@ const ofPosting = (
   }
 }
 
-/** Books a payment for a cancelled subscription: the money is refunded (decision E15). */
+/** Books a payment for a cancelled subscription: the money is owed back (decision E15). Nothing sends it automatically. */
 const atRefund = (row: SubscriptionRow, charge: ChargeRow, day: number): ReadonlyArray<NewEntry> =>
   entriesOf("refund_due", charge.id, aboutOf(row, day, charge.bill_no, charge), {
     amountKobo: charge.amount_kobo,

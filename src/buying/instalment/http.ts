@@ -1,9 +1,10 @@
 import { Effect } from "effect"
 import { bind, bindPublic, each } from "../../http/Endpoint.ts"
 import { DEFAULT_PERIOD, instalmentApi } from "./api.ts"
-import { Creations } from "./Creations.ts"
 import { findPlan, whoseProduct, whoseToken } from "./find.ts"
 import { listPlans } from "./lists.ts"
+import { PlanStartLimit } from "./PlanStartLimit.ts"
+import { ProductViews } from "./ProductViews.ts"
 import { instalmentPlans, renderInstalmentPlan } from "./plan.ts"
 import {
   cancelPlan,
@@ -26,10 +27,9 @@ import {
   updateProduct,
 } from "./products.ts"
 import { summarise } from "./summary.ts"
-import { Views } from "./Views.ts"
 
 const shown = Effect.fnUntraced(function* (row: ProductRow) {
-  return renderProduct(row, yield* readSold(row, [row.id]), yield* Views)
+  return renderProduct(row, yield* readSold(row, [row.id]), yield* ProductViews)
 })
 
 export const instalmentEndpoints = [
@@ -42,7 +42,7 @@ export const instalmentEndpoints = [
     kind: "read",
     run: Effect.fnUntraced(function* (request) {
       const { rows, sold } = yield* readProducts(request)
-      const views = yield* Views
+      const views = yield* ProductViews
       return rows.map((row) => renderProduct(row, sold, views))
     }),
   }),
@@ -77,18 +77,18 @@ export const instalmentEndpoints = [
     kind: "read",
     run: Effect.fnUntraced(function* (request) {
       const row = yield* products.get(request, request.params.productId!)
-      ;(yield* Views).count(row)
+      ;(yield* ProductViews).count(row)
       return renderOffer(row)
     }),
   }),
   bindPublic(instalmentApi.create, whoseProduct, {
     kind: "write",
     check: checkBuyer,
-    before: (request) => Effect.flatMap(Creations, ({ look }) => look(request.caller.name)),
+    before: (request) => Effect.flatMap(PlanStartLimit, ({ look }) => look(request.caller.name)),
     // Requests that are refused for another reason do not count.
     run: each((request) =>
       Effect.tap(createPlan(request, request.params.productId!, request.body), () =>
-        Effect.flatMap(Creations, ({ take }) => take(request.caller.name)),
+        Effect.flatMap(PlanStartLimit, ({ take }) => take(request.caller.name)),
       ),
     ),
   }),

@@ -10,10 +10,10 @@ import { ofTenant, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { LOCKS } from "../../postgres/advisoryLocks.ts"
 import { PRODUCT_DEFAULTS, type ProductCreate, type ProductPatch } from "./api.ts"
+import type { ProductViews } from "./ProductViews.ts"
 import { naira } from "./plan.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
 import type { Offer, Product } from "./shapes.ts"
-import type { Views } from "./Views.ts"
 
 /** Most products of one account and environment: a list returns all of them. */
 const MAX_PRODUCTS = 500
@@ -169,7 +169,7 @@ export const renderOffer = (row: ProductRow): typeof Offer.Type => ({
 export const renderProduct = (
   row: ProductRow,
   sold: SoldById,
-  views: (typeof Views)["Service"],
+  views: (typeof ProductViews)["Service"],
 ): typeof Product.Type => {
   const counts = sold.get(row.id)
   return {

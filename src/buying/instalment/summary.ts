@@ -6,9 +6,9 @@ import { currentTime } from "../../base/wallClock.ts"
 import { rowsAsTable } from "../../db/rows.ts"
 import { ofTenant, type Tenant } from "../../db/tenant.ts"
 import type { Period } from "./api.ts"
+import { ProductViews } from "./ProductViews.ts"
 import { naira } from "./plan.ts"
 import { readProducts, renderProduct } from "./products.ts"
-import { Views } from "./Views.ts"
 
 const DAYS = { "7d": 7, "30d": 30, "90d": 90 } as const
 const MONTHS = 12
@@ -53,7 +53,7 @@ const rate = (part: number, whole: number): number => (whole === 0 ? 0 : Math.ro
 export const summarise = Effect.fn("instalment.summary")(function* (tenant: Tenant, period: Period) {
   const series = yield* readSeries(tenant, period)
   const { rows, sold } = yield* readProducts(tenant)
-  const views = yield* Views
+  const views = yield* ProductViews
   const all = [...sold.values()]
   const sum = (of: (one: (typeof all)[number]) => number): number => all.reduce((total, one) => total + of(one), 0)
   const [ready, shipped, delivered] = [

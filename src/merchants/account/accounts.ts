@@ -8,7 +8,7 @@ import { newId } from "../../base/ids.ts"
 import { formatInstant } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { livesHere } from "../../db/tenant.ts"
-import { OWN_ACCOUNT } from "../../ledger/chart.ts"
+import { SERVICE_ACCOUNT } from "../../ledger/chart.ts"
 import type { RailName } from "../../rails/rail/Rail.ts"
 import { createKey } from "../../security/key/apiKeys.ts"
 import type { KeyType } from "../../security/key/key.ts"
@@ -40,7 +40,7 @@ export const renderAccount = (row: AccountRow, livemode: boolean): typeof Accoun
 
 export const findAccount = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT}`
+  const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${SERVICE_ACCOUNT}`
   return row
 })
 
@@ -53,14 +53,14 @@ export const findBooksOwner = Effect.fnUntraced(function* (id: string) {
 
 export const listAccounts = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  return yield* sql<AccountRow>`SELECT * FROM account a WHERE id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")} ORDER BY id`
+  return yield* sql<AccountRow>`SELECT * FROM account a WHERE id <> ${SERVICE_ACCOUNT} AND ${livesHere(sql, "a", "id")} ORDER BY id`
 })
 
 /** Locks the account's row (FOR NO KEY UPDATE: rows that reference it can still be inserted). Undefined if there is none. */
 export const lockAccount = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] =
-    yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT} FOR NO KEY UPDATE`
+    yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${SERVICE_ACCOUNT} FOR NO KEY UPDATE`
   return row
 })
 

@@ -6,16 +6,16 @@ import { isBrowser, refusedPage } from "../../http/page.ts"
 import { publicRoute } from "../../http/publicRoutes.ts"
 import { findAccount } from "../account/accounts.ts"
 import { invoiceApi } from "./api.ts"
+import { InvoiceLinks } from "./InvoiceLinks.ts"
 import { invoices, renderInvoice } from "./invoice.ts"
 import { findInvoice } from "./invoices.ts"
-import { Links } from "./Links.ts"
 import { Pdfs } from "./Pdfs.ts"
 
 export const invoiceEndpoints = [
   bind(invoiceApi.list, {
     kind: "read",
     run: (request) =>
-      Effect.flatMap(Links, (links) =>
+      Effect.flatMap(InvoiceLinks, (links) =>
         listOf(invoices, request, (row) => renderInvoice(row, links.pdf(row)), [equals("state", request.query.status)]),
       ),
   }),
@@ -29,7 +29,7 @@ export const invoiceRoutes = [
     {
       GET: ({ parts: [id], search }) =>
         Effect.gen(function* () {
-          const links = yield* Links
+          const links = yield* InvoiceLinks
           const row = links.isGood(id!, search) ? yield* findInvoice(id!) : undefined
           if (row === undefined || !links.isWhole(row, search))
             return yield* problem("link_invalid", "This link is not valid or has expired: fetch the invoice again.")

@@ -10,7 +10,7 @@ import { CURRENCY } from "../../base/money.ts"
 import { DAY_MS, dayOf, MINUTE_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { livesHere, refOf, staysHere } from "../../db/tenant.ts"
-import { OWN_ACCOUNT } from "../../ledger/chart.ts"
+import { SERVICE_ACCOUNT } from "../../ledger/chart.ts"
 import { entriesOf, type NewEntry, reverseOf } from "../../ledger/ledger.ts"
 import { vatIn } from "../../ledger/postings.ts"
 import { VatRate } from "../../ledger/VatRate.ts"
@@ -26,7 +26,7 @@ import { invoiceLines } from "./lines.ts"
 
 const DUE_AFTER_MS = 7 * DAY_MS
 /** The service's own books belong to an account without keys. */
-const OWN_BOOKS = { account_id: OWN_ACCOUNT, livemode: true } as const
+const OWN_BOOKS = { account_id: SERVICE_ACCOUNT, livemode: true } as const
 /** By then, writes that were running at the end of the month are counted. */
 const COUNTED_AFTER_MS = 5 * MINUTE_MS
 
@@ -96,7 +96,7 @@ const readBillable = Effect.fnUntraced(function* (period: Month, only: string | 
 })
 
 /** Creates an account's invoice. If two processes do so concurrently, one succeeds. */
-const createInvoice = Effect.fn("invoice.draw")(function* (account: AccountRow, period: Month, now: number) {
+const createInvoice = Effect.fn("invoice.create")(function* (account: AccountRow, period: Month, now: number) {
   const changes = yield* readPlanChanges(account.id)
   const used = (yield* readUsage(account.id, period.start)).get(period.start)
   const lines = invoiceLines({
@@ -131,7 +131,7 @@ const createInvoice = Effect.fn("invoice.draw")(function* (account: AccountRow, 
  * Creates the missing invoices of a month. Each account gets one, even if this runs late, twice or on two nodes. Returns the accounts
  * whose invoice failed.
  */
-export const drawInvoices = Effect.fn("invoice.drawAll")(function* (period: Month, only?: string) {
+export const createInvoices = Effect.fn("invoice.createAll")(function* (period: Month, only?: string) {
   const sql = yield* SqlClient.SqlClient
   const now = currentTime()
   const failed: Array<string> = []
@@ -175,7 +175,7 @@ export const readNotBilled = Effect.fnUntraced(function* (period: Month, only?: 
       count(*) FILTER (WHERE NOT stays) AS moving
     FROM (
       SELECT ${staysHere(sql, "a", "id")} AS stays, a.live_access IN ('approved', 'suspended') AS has_live, coalesce(a.live_since, a.created_at) AS since
-      FROM account a WHERE a.id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")} AND ${only === undefined ? sql`true` : sql`a.id = ${only}`}
+      FROM account a WHERE a.id <> ${SERVICE_ACCOUNT} AND ${livesHere(sql, "a", "id")} AND ${only === undefined ? sql`true` : sql`a.id = ${only}`}
     ) a`
   return row!
 })
@@ -183,7 +183,7 @@ export const readNotBilled = Effect.fnUntraced(function* (period: Month, only?: 
 /** Creates last month's invoices, once the month's usage is counted. A job runs this every minute. */
 export const drawLastMonth = Effect.suspend(() => {
   const last = monthOf(currentTime(), -1)
-  return currentTime() < last.end + COUNTED_AFTER_MS ? Effect.void : Effect.asVoid(drawInvoices(last))
+  return currentTime() < last.end + COUNTED_AFTER_MS ? Effect.void : Effect.asVoid(createInvoices(last))
 })
 
 /** Finds an invoice of any account by ID, for links that name no account. */

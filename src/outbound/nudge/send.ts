@@ -35,7 +35,7 @@ const RECORD_RETRY_MS = 100
 
 interface Taken extends NudgeRow {
   /** Whether it was in flight in a process before. */
-  readonly was_in_hand: boolean
+  readonly was_in_flight: boolean
   readonly business_name: string
   /** Now, on its test clock; null on the wall clock. */
   readonly clock_at: number | null
@@ -48,7 +48,7 @@ interface Answered {
   readonly messageId: string | null
 }
 
-/** Takes the nudges that a query selects (with `was_in_hand`). Returns them in order of creation. */
+/** Takes the nudges that a query selects (with `was_in_flight`). Returns them in order of creation. */
 const takeNudges = Effect.fnUntraced(function* (selected: (sql: SqlClient.SqlClient, taking: Taking) => Fragment) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* take(
@@ -57,7 +57,7 @@ const takeNudges = Effect.fnUntraced(function* (selected: (sql: SqlClient.SqlCli
       UPDATE nudge SET runner = ${taking.runner}, taken_at = now()
       FROM (${selected(sql, taking)}) t, account a
       WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id) AND a.id = nudge.account_id
-      RETURNING nudge.*, t.was_in_hand, a.business_name,
+      RETURNING nudge.*, t.was_in_flight, a.business_name,
         (SELECT ${clockTimeSql(sql, "nudge", "k")} FROM test_clock k
           WHERE (k.account_id, k.livemode, k.id) = (nudge.account_id, nudge.livemode, nudge.test_clock_id)) AS clock_at`,
   )
@@ -76,7 +76,7 @@ const ROOM = { livemode: "boolean", channel: "text", room: "integer" } as const
 const takeWaiting = (rooms: ReadonlyArray<Room>) =>
   takeNudges(
     (sql) => sql`
-      SELECT w.*, false AS was_in_hand FROM ${rowsAsTable(rooms, ROOM)} r CROSS JOIN LATERAL (
+      SELECT w.*, false AS was_in_flight FROM ${rowsAsTable(rooms, ROOM)} r CROSS JOIN LATERAL (
         SELECT n.account_id, n.livemode, n.id FROM nudge n
         WHERE n.state = 'sending' AND n.runner IS NULL AND n.test_clock_id IS NULL AND n.livemode = r.livemode AND n.channel = r.channel
           AND ${staysHere(sql, "n")}
@@ -87,7 +87,7 @@ const takeWaiting = (rooms: ReadonlyArray<Room>) =>
 /** Takes waiting nudges on test clocks that are not advancing. The worker of an advancing clock sends its nudges. */
 const takeOnStandingClocks = takeNudges(
   (sql) => sql`
-    SELECT n.account_id, n.livemode, n.id, false AS was_in_hand FROM nudge n
+    SELECT n.account_id, n.livemode, n.id, false AS was_in_flight FROM nudge n
     JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
     WHERE n.state = 'sending' AND n.runner IS NULL AND n.test_clock_id IS NOT NULL AND k.state <> 'advancing'
       AND ${staysHere(sql, "n")}
@@ -97,7 +97,7 @@ const takeOnStandingClocks = takeNudges(
 /** Takes nudges dropped by a dead process or this one. On a clock that another process advances: only those dropped by this one. */
 const takeDropped = takeNudges(
   (sql, { runner, isDropped }) => sql`
-    SELECT n.account_id, n.livemode, n.id, true AS was_in_hand FROM nudge n
+    SELECT n.account_id, n.livemode, n.id, true AS was_in_flight FROM nudge n
     LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
     WHERE n.state = 'sending' AND n.runner IS NOT NULL AND ${isDropped("n")}
       AND (k.state IS DISTINCT FROM 'advancing' OR (n.runner = ${runner} AND ${movesElsewhere(sql, "k", runner)}))
@@ -108,7 +108,7 @@ const takeDropped = takeNudges(
 const takeOnClock = (testClockId: string, shard: Shard) =>
   takeNudges(
     (sql, { isFree }) => sql`
-      SELECT n.account_id, n.livemode, n.id, n.runner IS NOT NULL AS was_in_hand FROM nudge n
+      SELECT n.account_id, n.livemode, n.id, n.runner IS NOT NULL AS was_in_flight FROM nudge n
       WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND ${isInShard(sql, "customer_id", shard)} AND ${isFree("n")}
       ORDER BY n.id LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`,
   )
@@ -175,7 +175,7 @@ const sendOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
   const deferral = deferralOf(nudge, at, (yield* Nudging).quietOf(nudge))
   const unsent = (answer: NudgeEvent): Answered => ({ nudge, answer, messageId: null })
   // It may have been sent already, so it cannot be withdrawn.
-  if (nudge.was_in_hand && (!messenger.repeatable || deferral?.type === "withdraw"))
+  if (nudge.was_in_flight && (!messenger.repeatable || deferral?.type === "withdraw"))
     return unsent({ type: "messenger.unknown", at })
   if (deferral !== undefined) return unsent(deferral)
   const message = messageOf(nudge, yield* paymentLink(nudge), at)

@@ -51,7 +51,7 @@ export class EndpointQueue {
     return this.#inFlight.size === 0
   }
 
-  get inHand(): ReadonlyArray<number> {
+  get inFlight(): ReadonlyArray<number> {
     return [...this.#inFlight.keys()]
   }
 

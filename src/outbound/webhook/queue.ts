@@ -64,7 +64,7 @@ export const readTargets = Effect.fnUntraced(function* (endpoints: ReadonlyArray
   return new Map(entries)
 })
 
-const ROOM = { ...REF_COLUMNS, room: "integer", in_hand: "text" } as const
+const ROOM = { ...REF_COLUMNS, room: "integer", in_flight: "text" } as const
 
 /**
  * Reads the next deliveries to send: due retries, then new ones in order of creation. Retries get at most half of the room, so
@@ -76,12 +76,12 @@ export const readWaiting = Effect.fnUntraced(function* (
   const sql = yield* SqlClient.SqlClient
   const rooms = queues.map(({ queue, room }) => {
     const { account_id, livemode, id } = queue.target.endpoint
-    return { account_id, livemode, id, room, in_hand: `{${queue.inHand.join()}}` }
+    return { account_id, livemode, id, room, in_flight: `{${queue.inFlight.join()}}` }
   })
   const deliveriesWhere = (condition: "due_at <= now()" | "due_at IS NULL", limit: string) => sql`
     (SELECT * FROM webhook_delivery
     WHERE webhook_endpoint_id = e.id AND account_id = e.account_id AND livemode = e.livemode
-      AND ${sql.literal(`${WAITING} AND ${condition}`)} AND seq > e.given_up_to AND NOT seq = ANY(l.in_hand::bigint[])
+      AND ${sql.literal(`${WAITING} AND ${condition}`)} AND seq > e.given_up_to AND NOT seq = ANY(l.in_flight::bigint[])
     ORDER BY webhook_endpoint_id, due_at NULLS FIRST, seq LIMIT ${sql.literal(limit)})`
   return yield* sql<Waiting>`
     SELECT ${sql.literal(DELIVERY)} FROM ${rowsAsTable(rooms, ROOM)} l

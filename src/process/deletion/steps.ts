@@ -184,7 +184,7 @@ export const ledgerEntries: Step = {
   name: "ledger_entry",
   run: Effect.fnUntraced(function* (deletion, after, limit) {
     const sql = yield* SqlClient.SqlClient
-    // Without this setting the database forbids deleting from the books (migrations/0006_lifecycle_complete.sql).
+    // Without this setting the database forbids deleting from the books (migrations/0006_ledger.sql).
     yield* sql`SELECT set_config('billing.sandbox_reset', ${deletion.account_id}, true)`
     const { lockedRows, to } = yield* next({ table: "ledger_entry" }, deletion, after, limit)
     yield* removeOf("ledger_line", "entry_id", deletion, lockedRows)

@@ -43,10 +43,10 @@ const NEW_CALL = { ...REF_COLUMNS, rail: "text", kind: "text", rank: "smallint" 
  * Queues calls. If a call about the same object is in flight, it is marked to be followed by a query. `urgent`: a request waits for
  * the outcome.
  */
-export const queueCalls = (unit: UnitOfWork, calls: ReadonlyArray<Call>, priority: boolean): void => {
+export const queueCalls = (unit: UnitOfWork, calls: ReadonlyArray<Call>, urgent: boolean): void => {
   if (calls.length === 0) return
   const { sql } = unit
-  const rows = calls.map((call) => ({ ...call, rank: priority ? 0 : 1 }))
+  const rows = calls.map((call) => ({ ...call, rank: urgent ? 0 : 1 }))
   const insert = sql`
     INSERT INTO rail_call (${names(NEW_CALL)}) SELECT * FROM ${rowsAsTable(rows, NEW_CALL)} r ORDER BY id
     ON CONFLICT (account_id, livemode, id) DO UPDATE SET

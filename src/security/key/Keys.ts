@@ -81,17 +81,17 @@ const writeUses = Effect.fnUntraced(function* (uses: Uses) {
 })
 
 /** Finds a key: in the cache if its entry is fresh enough, else in the database. */
-const find = Effect.fnUntraced(function* (remembered: KeyCache, lookUps: KeyLoader, parsed: ParsedKey) {
+const find = Effect.fnUntraced(function* (cache: KeyCache, loader: KeyLoader, parsed: ParsedKey) {
   const name = Buffer.from(parsed.hash).toString("hex")
   const now = performance.now()
-  const cached = remembered.get(name, now)
+  const cached = cache.get(name, now)
   if (cached !== undefined) return cached
-  const { changes } = remembered
-  const key = yield* Effect.timeoutOrElse(lookUps.find(parsed), {
+  const { changes } = cache
+  const key = yield* Effect.timeoutOrElse(loader.find(parsed), {
     duration: LOOK_UP_LIMIT_MS,
     orElse: () => Effect.fail(TOO_SLOW),
   })
-  if (key !== undefined) remembered.set(name, key, { at: now, changes })
+  if (key !== undefined) cache.set(name, key, { at: now, changes })
   return key
 })
 
@@ -107,13 +107,13 @@ const refusalOf = (key: AccountKey, livemode: boolean | undefined): Problem | un
 }
 
 interface Memory {
-  readonly remembered: KeyCache
-  readonly lookUps: KeyLoader
+  readonly cache: KeyCache
+  readonly loader: KeyLoader
   readonly uses: Uses
 }
 
 const authenticate = Effect.fnUntraced(function* (
-  { remembered, lookUps, uses }: Memory,
+  { cache, loader, uses }: Memory,
   authorization: string | undefined,
   livemode: boolean | undefined,
 ) {
@@ -121,7 +121,7 @@ const authenticate = Effect.fnUntraced(function* (
   if (token === undefined)
     return yield* problem("key_missing", "Send your API key in the header: Authorization: Bearer <API_KEY>.")
   const parsed = parseKey(token)
-  const key = parsed === undefined ? undefined : yield* find(remembered, lookUps, parsed)
+  const key = parsed === undefined ? undefined : yield* find(cache, loader, parsed)
   if (key === undefined)
     return yield* problem("key_invalid", "There is no such API key. Check that you copied all of it.")
   if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
@@ -153,19 +153,19 @@ export class Keys extends Context.Service<
     Keys,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const remembered = new KeyCache()
+      const cache = new KeyCache()
       const uses = new Uses()
       const { listen } = yield* Listener
       yield* listen("api_key_changed", {
-        notice: (payload) => remembered.changed(payload),
-        began: () => remembered.listening(true),
-        ended: () => remembered.listening(false),
+        notice: (payload) => cache.changed(payload),
+        began: () => cache.listening(true),
+        ended: () => cache.listening(false),
       })
       yield* Effect.addFinalizer(() =>
         Effect.ignore(writeUses(uses), { log: "Warn", message: "the last uses of keys were not written" }),
       )
       yield* every("key uses", NOTE_USES_EVERY_MS, writeUses(uses))
-      const memory = { remembered, lookUps: new KeyLoader(sql, yield* Effect.context<never>()), uses }
+      const memory = { cache, loader: new KeyLoader(sql, yield* Effect.context<never>()), uses }
       return Keys.of({
         authenticate: (authorization, livemode) => authenticate(memory, authorization, livemode),
       })

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { afterAll, beforeAll } from "vitest"
 import { chargeTimers } from "../../../src/billing/payments/simulatorCharges.ts"
-import { refundTimers } from "../../../src/billing/refund/requests.ts"
+import { refundTimers } from "../../../src/billing/refund/calls.ts"
 import { subscriptionTimers } from "../../../src/billing/subscription/timers.ts"
 import { createAccount } from "../../../src/merchants/account/accounts.ts"
 import type { OutsideRail } from "../../../src/rails/rail/Rail.ts"

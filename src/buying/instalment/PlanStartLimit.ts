@@ -37,17 +37,17 @@ class StartTimes {
 
 type Ask = (address: string) => Effect.Effect<void, Problem>
 
-export class Creations extends Context.Service<
-  Creations,
+export class PlanStartLimit extends Context.Service<
+  PlanStartLimit,
   {
     /** Fails if no further plan may start. */
     readonly look: Ask
     /** Counts a started plan; fails like `look`. */
     readonly take: Ask
   }
->()("billing/buying/instalment/Creations") {
-  static readonly layer = (perHour: number): Layer.Layer<Creations> =>
-    Layer.sync(Creations, () => {
+>()("billing/buying/instalment/PlanStartLimit") {
+  static readonly layer = (perHour: number): Layer.Layer<PlanStartLimit> =>
+    Layer.sync(PlanStartLimit, () => {
       const startTimes = new StartTimes()
       const look: Ask = (address) =>
         Effect.suspend(() => {
@@ -59,6 +59,6 @@ export class Creations extends Context.Service<
           return Effect.fail(tryAgainIn(retryAfterS, problem("rate_limited", message)))
         })
       const note = (address: string) => Effect.sync(() => startTimes.add(address, performance.now()))
-      return Creations.of({ look, take: (address) => Effect.andThen(look(address), note(address)) })
+      return PlanStartLimit.of({ look, take: (address) => Effect.andThen(look(address), note(address)) })
     })
 }

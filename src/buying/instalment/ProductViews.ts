@@ -15,16 +15,16 @@ const MAX_COUNTED = 10_000
 
 const VIEWED = { ...REF_COLUMNS, views: "bigint" } as const
 
-export class Views extends Context.Service<
-  Views,
+export class ProductViews extends Context.Service<
+  ProductViews,
   {
     readonly count: (product: Ref) => void
     /** The views that this process has counted and not written yet. */
     readonly waiting: (product: Ref) => number
   }
->()("billing/buying/instalment/Views") {
+>()("billing/buying/instalment/ProductViews") {
   static readonly layer = Layer.effect(
-    Views,
+    ProductViews,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const counted = new Map<string, Ref & { readonly views: number }>()
@@ -46,7 +46,7 @@ export class Views extends Context.Service<
         }
       })
       yield* every("product views", WRITE_EVERY_MS, write)
-      return Views.of({
+      return ProductViews.of({
         count: (product) => {
           if (counted.size >= MAX_COUNTED && !counted.has(product.id)) return
           counted.set(product.id, { ...refOf(product), views: (counted.get(product.id)?.views ?? 0) + 1 })
