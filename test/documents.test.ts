@@ -55,7 +55,7 @@ describe("docs", () => {
       .filter((path) => /\.(ts|md|sql|mjs)$/.test(path))
       .flatMap((path) =>
         [
-          ...read(path).matchAll(/\b(?:docs|machines|migrations|scripts|src|test)\/[\w/-]+\.(?:ts|md|sql|css)\b/g),
+          ...read(path).matchAll(/\b(?:docs|machines|migrations|scripts|src|test)\/[\w/-]+\.(?:ts|md|sql)\b/g),
         ].map(([name]) => ({ path, name })),
       )
     expect(named.length).toBeGreaterThan(100)
