@@ -145,6 +145,18 @@ describe("the units of the last period", () => {
     ])
   })
 
+  it("are charged to the payment method that the same request sets", async () => {
+    const { clock, id } = await subscribe(api, START, "pm_test_success", { ...METERED, pause_enabled: true })
+    data(await report(id, 1_000), 201)
+    data(await api.post(`/subscriptions/${id}/pause`, {}))
+    await advance(api, clock, "2025-02-10T00:00:00Z")
+    const body = { payment_method: "pm_test_bank_account", cancel_at_period_end: true }
+    expect(data(await api.patch(`/subscriptions/${id}`, body))).toMatchObject({
+      payment_method: "pm_test_bank_account",
+    })
+    expect(await linesOf(id)).toMatchObject({ amount: 100_000, payment_method: { id: "pm_test_bank_account" } })
+  })
+
   it("leave a paused subscription paused, with no change to its revenue, until the rail answers", async () => {
     const { clock, id } = await subscribe(api, START, "pm_test_bank_account", { ...METERED, pause_enabled: true })
     await advance(api, clock, "2025-01-01T02:00:00Z")

@@ -12,7 +12,7 @@ import { PIPELINED } from "../../postgres/pipelining.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { clockTime, clockTimes } from "../clock/clocks.ts"
 import { customers } from "../customer/customer.ts"
-import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
+import { type AttachedMethod, findNamed, nameMethod, summaryOf } from "../payment_method/paymentMethods.ts"
 import { attachNew, type Paying } from "../payments/payers.ts"
 import type { Details } from "./outcome.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
@@ -97,8 +97,13 @@ export interface Decision<A> {
   readonly details?: Details
   /** The payment method of the details, which may first have to be attached. */
   readonly paying?: Paying | undefined
+  /** The method that pays from now on, if the request changes it. */
+  readonly method?: AttachedMethod | undefined
   readonly answer: (applied: Applied) => A
 }
+
+const termsWith = (terms: Terms, method: AttachedMethod | undefined): Terms =>
+  method === undefined ? terms : { ...terms, payment_method: summaryOf(method), rail: method.rail }
 
 /** The answer to one request, and its subscription afterwards. */
 interface Outcome<A> {
@@ -131,7 +136,7 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
     accepted.flatMap(({ found: { row }, decision: { event } }) => (event === undefined ? [] : [{ row, event }])),
     {
       nowOf: ({ customer_id }) => nows.get(customer_id!)!,
-      terms: new Map(accepted.map(({ found }) => [found.row.id, found.terms])),
+      terms: new Map(accepted.map(({ found, decision }) => [found.row.id, termsWith(found.terms, decision.method)])),
       details: new Map(
         accepted.flatMap(({ found, decision: { details } }) =>
           details === undefined ? [] : [[found.row.id, details]],

@@ -137,9 +137,9 @@ export const resumeSubscriptions = Effect.fn("subscription.resume")(
   (tenant: Tenant, requests: ReadonlyArray<{ readonly id: string }>) => applyAll(tenant, requests, resume),
 )
 
-/** Returns the subscription's own payment method after the request, if any, and whether the method that pays is another than before. */
+/** Returns the subscription's own payment method after the request, if any, the method that then pays, and whether that is another than before. */
 const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, payer: Payer | undefined) {
-  if (payer === undefined) return { own: row.payment_method_id, isAnother: false, paying: undefined }
+  if (payer === undefined) return { own: row.payment_method_id, isAnother: false, paying: undefined, method: undefined }
   const customer = yield* payer.found
   const now = yield* payer.now
   const named = yield* payer.named
@@ -149,6 +149,7 @@ const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, payer: Pay
     own,
     isAnother: after !== null && after !== before,
     paying: named === undefined ? undefined : { ...named, customer, now },
+    method: named?.method ?? payer.byDefault,
   }
 })
 
@@ -158,7 +159,7 @@ const update = Effect.fnUntraced(function* (
   { body: patch }: On<SubscriptionPatch>,
   payer: Payer | undefined,
 ) {
-  const { own, isAnother, paying } = yield* payingFrom(row, payer)
+  const { own, isAnother, paying, method } = yield* payingFrom(row, payer)
   const { quantity = row.quantity, cancel_at_period_end: cancelAtPeriodEnd = row.cancel_at_period_end } = patch
   // Units of a trial are free (decision E1).
   const usageKobo = row.status === "trialing" ? 0 : row.units * (terms.overage_per_unit_kobo ?? 0)
@@ -175,6 +176,7 @@ const update = Effect.fnUntraced(function* (
     event: same && Object.keys(changes).length === 0 ? undefined : { type: "update" as const, at: now, ...changes },
     details: { metadata, payment_method_id: own },
     paying,
+    method,
     answer: (applied: Applied) => ({ ...applied, isAnother }),
   }
 })
