@@ -122,6 +122,8 @@ it("take at most the statements and round trips of this table", async () => {
     data(await sandbox.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }), 201).id
   const ids: Array<string> = []
   for (let n = 0; n < TIMES; n++) ids.push(await subscribed())
+  const withDefault = await createCustomer(sandbox)
+  data(await sandbox.patch(`/customers/${withDefault}`, { default_payment_method: "pm_test_success" }))
   const sale = { customer, amount: 50_000, currency: "NGN", payment_method: "pm_test_success" }
   const costs = {
     "GET /customers/{id}": await costOf(() => sandbox.get(`/customers/${customer}`)),
@@ -135,6 +137,9 @@ it("take at most the statements and round trips of this table", async () => {
     ),
     "POST /plans": await costOf(() => createPlan(sandbox)),
     "POST /charges": await costOf(() => sandbox.post("/charges", sale)),
+    "POST /charges, by the default method": await costOf(() =>
+      sandbox.post("/charges", { customer: withDefault, amount: 50_000, currency: "NGN" }),
+    ),
     "POST /subscriptions": await costOf(subscribed),
     // Nothing is read after it has its ID. Readers of the list wait for writers that the database knows (decision B9).
     "POST /subscriptions, with a trial": await costOf(() =>
@@ -156,6 +161,7 @@ it("take at most the statements and round trips of this table", async () => {
     "POST /customers, live, with an Idempotency-Key": { statements: 2, trips: 2 },
     "POST /plans": { statements: 1, trips: 1 },
     "POST /charges": { statements: 12, trips: 5 },
+    "POST /charges, by the default method": { statements: 12, trips: 5 },
     "POST /subscriptions": { statements: 15, trips: 5 },
     "POST /subscriptions, with a trial": { statements: 7, trips: 2 },
     "POST /subscriptions/{id}/unit-records": { statements: 6, trips: 2 },

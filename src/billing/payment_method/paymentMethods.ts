@@ -82,9 +82,9 @@ export const namesOf = (key: string): { readonly customer: string; readonly meth
   return { customer: customer!, method: method! }
 }
 
-/** Reads these payment methods of customers, by {@link methodKey}. */
+/** Reads these payment methods of customers, by {@link methodKey}. `method` null: the customer's default. */
 export const findPaymentMethods = Effect.fnUntraced(function* (
-  wanted: ReadonlyArray<Ref & { readonly method: string }>,
+  wanted: ReadonlyArray<Ref & { readonly method: string | null }>,
 ) {
   if (wanted.length === 0) return new Map<string, AttachedMethod>()
   const sql = yield* SqlClient.SqlClient
@@ -92,7 +92,9 @@ export const findPaymentMethods = Effect.fnUntraced(function* (
     SELECT m.customer_id, m.id, m.type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year, m.rail
     FROM ${rowsAsTable(wanted, { ...REF_COLUMNS, method: "text" })} r
     CROSS JOIN LATERAL (
-      SELECT * FROM payment_method WHERE (account_id, livemode, customer_id, id) = (r.account_id, r.livemode, r.id, r.method) OFFSET 0
+      SELECT * FROM payment_method WHERE (account_id, livemode, customer_id, id) = (r.account_id, r.livemode, r.id, coalesce(r.method, (
+        SELECT default_payment_method_id FROM customer c WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)
+      ))) OFFSET 0
     ) m`
   return new Map(rows.map(({ customer_id, ...method }) => [methodKey(customer_id, method.id), method]))
 })

@@ -48,14 +48,12 @@ export interface Payer {
 export const readPayers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
   const ids = [...new Set(all.map(({ customer }) => customer))]
   const refs = ids.map((id): Ref => ({ ...tenantOf(tenant), id }))
-  const named = (of: ReadonlyArray<Named>) =>
-    of.flatMap(({ customer, payment_method: method }) =>
-      method === undefined ? [] : [{ ...tenantOf(tenant), id: customer, method }],
-    )
+  const methodsOf = (of: ReadonlyArray<Named>) =>
+    of.map(({ customer, payment_method: method = null }) => ({ ...tenantOf(tenant), id: customer, method }))
   const waits = yield* WaitForLocks
   const mode = waits ? "SHARE" : "SHARE SKIP LOCKED"
   const [onWallClock, before] = yield* Effect.all(
-    [customers.lock(refs, mode, "test_clock_id IS NULL"), findPaymentMethods(named(all))],
+    [customers.lock(refs, mode, "test_clock_id IS NULL"), findPaymentMethods(methodsOf(all))],
     PIPELINED,
   )
   const locked = new Map(onWallClock.map((row) => [row.id, row]))
@@ -71,15 +69,10 @@ export const readPayers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
   const isLocked = ({ id, test_clock_id: clock }: CustomerRow): boolean =>
     !waits && !locked.has(id) && (clock === null || times.get(clock)?._tag === "Success")
   const rows = new Map([...found, ...locked])
-  const defaults = all.flatMap(({ customer, payment_method: method }) => {
-    const row = rows.get(customer)
-    return method !== undefined || row?.default_payment_method_id == null
-      ? []
-      : [{ ...refOf(row), method: row.default_payment_method_id }]
-  })
   // The methods of customers on clocks were read before the lock: read them again.
-  const again = named(all.filter(({ customer }) => found.has(customer) && locked.has(customer)))
-  const after = yield* findPaymentMethods([...defaults, ...again])
+  const after = yield* findPaymentMethods(
+    methodsOf(all.filter(({ customer }) => found.has(customer) && locked.has(customer))),
+  )
   const methodOf = (row: CustomerRow, id: string): AttachedMethod | undefined => {
     const key = methodKey(row.id, id)
     const readAgain = row.test_clock_id !== null && locked.has(row.id)
