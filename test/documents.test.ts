@@ -54,9 +54,9 @@ describe("docs", () => {
     const named = [...texts, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
       .filter((path) => /\.(ts|md|sql|mjs)$/.test(path))
       .flatMap((path) =>
-        [
-          ...read(path).matchAll(/\b(?:docs|machines|migrations|scripts|src|test)\/[\w/-]+\.(?:ts|md|sql)\b/g),
-        ].map(([name]) => ({ path, name })),
+        [...read(path).matchAll(/\b(?:docs|machines|migrations|scripts|src|test)\/[\w/-]+\.(?:ts|md|sql)\b/g)].map(
+          ([name]) => ({ path, name }),
+        ),
       )
     expect(named.length).toBeGreaterThan(100)
     expect(
