@@ -207,7 +207,7 @@ const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   if (isStored(claimed))
     return { ...(yield* again(claimed)), headers: { "idempotent-replayed": "true" } } satisfies Reply
   const release = asService(tenant, unclaim(tenant, claimed)).pipe(
-    // Its claim is dropped all the same: a retry takes it over, in another process after a minute.
+    // Even if this fails, this process drops the claim: a retry takes it over, in another process after a minute.
     Effect.catchCause((cause) => Effect.logWarning("an idempotency key was not released", cause)),
   )
   return yield* work(claimed).pipe(

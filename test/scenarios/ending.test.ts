@@ -157,6 +157,20 @@ describe("the units of the last period", () => {
     expect(await linesOf(id)).toMatchObject({ amount: 100_000, payment_method: { id: "pm_test_bank_account" } })
   })
 
+  it("are charged to no payment method if the same request removes the only one", async () => {
+    const { clock, id } = await subscribe(api, START, "pm_test_success", { ...METERED, pause_enabled: true })
+    data(await report(id, 1_000), 201)
+    data(await api.post(`/subscriptions/${id}/pause`, {}))
+    await advance(api, clock, "2025-02-10T00:00:00Z")
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: null, cancel_at_period_end: true }))
+    expect(await linesOf(id)).toMatchObject({
+      amount: 100_000,
+      status: "failed",
+      failure_code: "payment_method_inactive",
+      payment_method: null,
+    })
+  })
+
   it("leave a paused subscription paused, with no change to its revenue, until the rail answers", async () => {
     const { clock, id } = await subscribe(api, START, "pm_test_bank_account", { ...METERED, pause_enabled: true })
     await advance(api, clock, "2025-01-01T02:00:00Z")

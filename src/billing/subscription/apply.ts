@@ -97,13 +97,17 @@ export interface Decision<A> {
   readonly details?: Details
   /** The payment method of the details, which may first have to be attached. */
   readonly paying?: Paying | undefined
-  /** The method that pays from now on, if the request changes it. */
-  readonly method?: AttachedMethod | undefined
+  /** The method that pays from now on, if the request changes it; null: none is left. */
+  readonly method?: AttachedMethod | null | undefined
   readonly answer: (applied: Applied) => A
 }
 
-const termsWith = (terms: Terms, method: AttachedMethod | undefined): Terms =>
-  method === undefined ? terms : { ...terms, payment_method: summaryOf(method), rail: method.rail }
+const termsWith = (terms: Terms, method: AttachedMethod | null | undefined): Terms => {
+  if (method === undefined) return terms
+  return method === null
+    ? { ...terms, payment_method: null }
+    : { ...terms, payment_method: summaryOf(method), rail: method.rail }
+}
 
 /** The answer to one request, and its subscription afterwards. */
 interface Outcome<A> {

@@ -149,7 +149,7 @@ const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, payer: Pay
     own,
     isAnother: after !== null && after !== before,
     paying: named === undefined ? undefined : { ...named, customer, now },
-    method: named?.method ?? payer.byDefault,
+    method: named?.method ?? payer.byDefault ?? null,
   }
 })
 
