@@ -62,13 +62,14 @@ CREATE TABLE idempotency_record (
   expanded_fields text[],
   expanded_body bytea,
   CONSTRAINT idempotency_record_pkey PRIMARY KEY (account_id, livemode, key),
+  CONSTRAINT idempotency_record_begun CHECK (response_status IS NOT NULL OR resource_id IS NOT NULL),
   CONSTRAINT idempotency_record_answered CHECK ((response_status IS NULL) = (response_body IS NULL)),
   CONSTRAINT idempotency_record_bounded CHECK (octet_length(response_body) <= 262144 + 28),
   CONSTRAINT idempotency_record_expanded CHECK ((expanded_fields IS NULL) = (expanded_body IS NULL)),
   CONSTRAINT idempotency_record_expanded_bounded CHECK (octet_length(expanded_body) <= 262144 + 28),
   CONSTRAINT idempotency_record_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
-COMMENT ON TABLE idempotency_record IS 'One row for each Idempotency-Key, kept 24 hours. Without a response the request is still being processed by `runner`.';
+COMMENT ON TABLE idempotency_record IS 'One row for each Idempotency-Key, kept 24 hours. Without a response, the request has made resource_id and is still being processed by `runner`.';
 COMMENT ON COLUMN idempotency_record.key IS 'HMAC of the Idempotency-Key under a secret of the service.';
 COMMENT ON COLUMN idempotency_record.fingerprint IS 'HMAC of method, path and canonical body under the same secret.';
 COMMENT ON COLUMN idempotency_record.runner IS 'The process that works on the request; null: none, so the next try continues from resource_id.';

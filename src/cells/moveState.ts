@@ -122,9 +122,6 @@ export const open = Effect.fnUntraced(function* ({ account_id: account, arrival 
         UPDATE account_move SET state = 'opened'
         WHERE account_id = ${account} AND state = 'arriving' AND started_at = ${arrival}::timestamptz RETURNING 1`
       if (opened.length === 0) return yield* changedByOther(account)
-      // Unfinished requests have changed nothing: a retry with the same idempotency key starts again.
-      yield* sql`
-        DELETE FROM idempotency_record WHERE account_id = ${account} AND response_status IS NULL AND resource_id IS NULL`
       yield* sql`
         UPDATE account SET cells = array_append(array_remove(cells, ${from}), ${from}) WHERE id = ${account}`
       yield* sql`DELETE FROM account_mark WHERE account_id = ${account}`

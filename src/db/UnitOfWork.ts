@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Fragment, Statement } from "effect/sql/Statement"
 import type { PendingStatement, PendingWrites } from "../postgres/connection.ts"
-import { sqlStateOf } from "../postgres/errors.ts"
+import { constraintOf, sqlStateOf } from "../postgres/errors.ts"
 import { CurrentTransaction } from "../postgres/transaction.ts"
 import type { Change, Table } from "./table.ts"
 import type { Ref } from "./tenant.ts"
@@ -29,7 +29,7 @@ export const isConflict = (error: unknown): boolean => sqlStateOf(error) === CON
 
 /** Whether the expectation with this name was not met. */
 export const isConflictOf = (error: SqlError.SqlError, name: string): boolean =>
-  isConflict(error) && (error.reason.cause as { readonly constraint?: unknown }).constraint === name
+  isConflict(error) && constraintOf(error) === name
 
 const keyOf = ({ account_id, livemode, id }: Ref): string => `${account_id} ${livemode} ${id}`
 

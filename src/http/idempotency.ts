@@ -1,33 +1,51 @@
 /**
- * Idempotency keys. The first request claims the key, and its response is stored in the transaction of its work. Every later request
- * with the same method, path and body gets that response. A claim whose process died or released it is taken over.
+ * Idempotency keys. The transaction that does a request's work also inserts its record, with the response. So the primary key of the records
+ * lets one request with a key do its work, and a request that failed leaves nothing. A request with two phases inserts the object that the
+ * first one makes, and stores the response with the second; if its process dies in between, the next try takes the record over and finishes.
  */
 import { randomUUID } from "node:crypto"
 import { PgTypes } from "@effect/sql-pg"
-import { Effect, Exit, Option } from "effect"
+import { Effect, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { type Problem, problem } from "../base/problem.ts"
 import { SECOND_MS } from "../base/time.ts"
 import { rowsAsTable } from "../db/rows.ts"
 import { ofTenant, staysHere, type Tenant } from "../db/tenant.ts"
 import { isConflictOf, type UnitOfWork } from "../db/UnitOfWork.ts"
-import { isInFlight, type Lease, markInFlight, release, takingOf } from "../process/lease.ts"
+import { constraintOf } from "../postgres/errors.ts"
+import { isInFlight, type Lease, takingOf } from "../process/lease.ts"
+import { ProcessLease } from "../process/ProcessLease.ts"
 import { type Claimed, type RecordKey, RecordKeys } from "./RecordKeys.ts"
 
 const MAX_KEY_LENGTH = 255
 
-/** The lease of the process that works on a claimed request; the token identifies the claim. */
-const claimLease: Lease = { name: "idempotency_record", key: "token" }
+/** The lease of the process that works on a request with a record; the token identifies the try. */
+const tryLease: Lease = { name: "idempotency_record", key: "token" }
+
+/** The keys whose requests this process works on. */
+const KEYS_IN_USE = "idempotency_key"
 
 /**
- * After this time, a claim of another living process counts as dropped: the process may have lost its database while it claimed or
- * released the key. If it still works, it can no longer store a response.
+ * After this time, an unfinished request of another living process counts as dropped: the process may have lost its database before it could
+ * release the record. If it still works, it can no longer store a response.
  */
 const DROPPED_AFTER = "60 seconds"
 
-export interface Claim {
+/** The refusal of a request whose key another one uses now. */
+export const IN_PROGRESS = problem(
+  "idempotency_request_in_progress",
+  "The first request with this Idempotency-Key is still being processed.",
+)
+
+/** One try of a request with an Idempotency-Key. */
+export interface KeyedTry {
   readonly key: RecordKey
-  /** Identifies this try: a try that was taken over can no longer store a response. */
+  /** Identifies the key among those in use in this process. */
+  readonly inUse: { readonly id: string }
+  readonly fingerprint: Uint8Array
+  /** The process of this try. */
+  readonly runner: number
+  /** Identifies this try: a try whose record was taken over can no longer store a response. */
   readonly token: { readonly id: string }
   /** The object that an earlier try made before its process died; this try finishes it. */
   readonly resourceId: string | null
@@ -59,6 +77,7 @@ interface RecordRow {
   readonly expanded_fields: ReadonlyArray<string> | null
   readonly expanded_body: Uint8Array | null
   readonly token: string
+  readonly expired: boolean
   readonly free: boolean
 }
 
@@ -75,8 +94,8 @@ const lengthOf = (key: string): number => [...Buffer.from(key, "latin1").toStrin
 /** Whether a header is a valid key. */
 export const isKey = (key: string): boolean => key !== "" && lengthOf(key) <= MAX_KEY_LENGTH
 
-/** Claims `key` for a request, or returns the stored response of an earlier try. */
-export const claim = Effect.fnUntraced(function* (tenant: Tenant, key: string, request: Claimed) {
+/** Begins a try of a request; fails if this process works on another one with the same key. The caller ends it (`endTry`). */
+export const beginTry = Effect.fnUntraced(function* (tenant: Tenant, key: string, request: Claimed) {
   if (!isKey(key)) {
     return yield* problem(
       "parameter_invalid",
@@ -85,36 +104,24 @@ export const claim = Effect.fnUntraced(function* (tenant: Tenant, key: string, r
     )
   }
   const recordKey = (yield* RecordKeys).of(tenant, key)
-  const token = { id: randomUUID() }
-  // Before the row is written: otherwise another request could see the claim as dropped.
-  yield* markInFlight(claimLease, [token])
-  return yield* claimAs(tenant, recordKey, request, token).pipe(
-    Effect.onExit((exit) =>
-      Exit.isFailure(exit) || "status" in exit.value ? release(claimLease, [token]) : Effect.void,
-    ),
-  )
+  const { id: runner, inFlight } = yield* ProcessLease
+  const [inUse, token] = [{ id: recordKey.name }, { id: randomUUID() }]
+  if (inFlight(KEYS_IN_USE).has(inUse)) return yield* IN_PROGRESS
+  inFlight(KEYS_IN_USE).hold([inUse])
+  // Before the record is written: otherwise another request could see it as dropped.
+  inFlight(tryLease.name).hold([token])
+  const fingerprint = recordKey.fingerprint(request)
+  return { key: recordKey, inUse, fingerprint, runner, token, resourceId: null } satisfies KeyedTry
 })
+
+/** Ends a try in this process, with or without success. */
+export const endTry = ({ inUse, token }: KeyedTry) =>
+  Effect.map(ProcessLease, ({ inFlight }) => {
+    inFlight(KEYS_IN_USE).release([inUse])
+    inFlight(tryLease.name).release([token])
+  })
 
 const IS_EXPIRED = "created_at < now() - interval '24 hours'"
-
-/** Claims a key that was not claimed within the last day. */
-const insertClaim = Effect.fnUntraced(function* (
-  tenant: Tenant,
-  key: RecordKey,
-  print: Uint8Array,
-  runner: number,
-  token: string,
-) {
-  const sql = yield* SqlClient.SqlClient
-  const inserted = yield* sql`
-    INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token)
-    VALUES (${tenant.account_id}, ${tenant.livemode}, ${key.name}, ${print}, ${runner}, ${token})
-    ON CONFLICT (account_id, livemode, key) DO UPDATE SET fingerprint = excluded.fingerprint, runner = excluded.runner,
-      token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, expanded_fields = NULL, expanded_body = NULL, created_at = now(), taken_at = now()
-      WHERE idempotency_record.${sql.literal(IS_EXPIRED)}
-    RETURNING 1`
-  return inserted.length > 0
-})
 
 /** Returns the stored response of a record; undefined if it has none yet. */
 const storedIn = Effect.fnUntraced(function* (found: RecordRow, { open }: Pick<RecordKey, "open">) {
@@ -129,27 +136,30 @@ const storedIn = Effect.fnUntraced(function* (found: RecordRow, { open }: Pick<R
   )
 })
 
-const claimAs = Effect.fnUntraced(function* (
-  tenant: Tenant,
-  key: RecordKey,
-  request: Claimed,
-  token: { readonly id: string },
-) {
+/**
+ * Looks for the record of another try of the same request, after this try wrote nothing. Returns its stored response; or this try with the object
+ * that the other one made and did not finish, which this one finishes; or undefined if there is no other try. Deletes an expired record, and releases its own.
+ */
+export const findOther = Effect.fnUntraced(function* (tenant: Tenant, mine: KeyedTry) {
   const sql = yield* SqlClient.SqlClient
-  const print = key.fingerprint(request)
-  const claimed = (resourceId: string | null): Claim => ({ key, token, resourceId })
-  const { runner } = yield* takingOf(claimLease)
-  if (yield* insertClaim(tenant, key, print, runner, token.id)) return claimed(null)
-  // The claim is free if it has no process, if its process is dead, or if it is ours and no longer in flight now.
-  const { isFree } = yield* takingOf(claimLease)
+  const { key, fingerprint, runner, token } = mine
+  // A record is free if it has no process, if its process is dead, or if it is ours and no longer in flight now.
+  const { isFree } = yield* takingOf(tryLease)
   const [found] = yield* sql<RecordRow>`
-    SELECT fingerprint, resource_id, response_status, response_body, expanded_fields, expanded_body, token,
+    SELECT fingerprint, resource_id, response_status, response_body, expanded_fields, expanded_body, token, ${sql.literal(IS_EXPIRED)} AS expired,
       ${isFree("r")} OR (r.runner <> ${runner} AND r.taken_at < now() - ${DROPPED_AFTER}::interval) AS free
     FROM idempotency_record r
     WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${key.name}`
-  // The first request was refused just now and released the key.
-  if (found === undefined) return yield* inProgress
-  if (!Buffer.from(found.fingerprint).equals(print)) {
+  if (found === undefined) return undefined
+  if (found.token === token.id) {
+    yield* releaseRecord(tenant, mine)
+    return undefined
+  }
+  if (found.expired) {
+    yield* sql`DELETE FROM idempotency_record WHERE ${ofTenant(sql, tenant)} AND key = ${key.name} AND ${sql.literal(IS_EXPIRED)}`
+    return undefined
+  }
+  if (!Buffer.from(found.fingerprint).equals(fingerprint)) {
     return yield* problem(
       "idempotency_key_reused",
       "This Idempotency-Key was used with another request: use a fresh key for this one.",
@@ -157,93 +167,103 @@ const claimAs = Effect.fnUntraced(function* (
   }
   const stored = yield* storedIn(found, key)
   if (stored !== undefined) return stored
-  // The claim may have been released and claimed again since the check of the rows in flight.
-  if (!found.free || (yield* isInFlight(claimLease, { id: found.token }))) return yield* inProgress
+  // The record may have been released and taken again since the check of the rows in flight.
+  if (!found.free || (yield* isInFlight(tryLease, { id: found.token }))) return yield* IN_PROGRESS
   const taken = yield* sql`
     UPDATE idempotency_record r SET runner = ${runner}, token = ${token.id}, taken_at = now()
     WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${key.name} AND response_status IS NULL AND token = ${found.token} RETURNING 1`
-  return taken.length > 0 ? claimed(found.resource_id) : yield* inProgress
+  return taken.length > 0 ? ({ ...mine, resourceId: found.resource_id } satisfies KeyedTry) : yield* IN_PROGRESS
 })
 
-const inProgress = problem(
-  "idempotency_request_in_progress",
-  "The first request with this Idempotency-Key is still being processed.",
-)
-
-/** Selects the record of a claim, unless the claim was taken over. */
-const isOwned = (sql: SqlClient.SqlClient, tenant: Tenant, { key, token }: Claim) =>
-  sql`${ofTenant(sql, tenant)} AND key = ${key.name} AND token = ${token.id}`
-
-/** The name of a transaction's expectation about its idempotency records. */
+/** The name of the part that inserts records, and of the expectation that they were not taken over. */
 const RECORDS = "idempotency_records"
 
-const RECORD = { account_id: "text", livemode: "boolean", key: "text", token: "text", resource_id: "text" } as const
-
 const RESPONSE = {
-  ...RECORD,
+  account_id: "text",
+  livemode: "boolean",
+  key: "text",
+  token: "text",
+  resource_id: "text",
   response_status: "integer",
   response_body: "bytea",
   expanded_fields: "text[]",
   expanded_body: "bytea",
 } as const
 
-const recordOf = ({ account_id, livemode }: Tenant, { key, token }: Claim, resource_id: string | null) => ({
-  account_id,
-  livemode,
-  key: key.name,
-  token: token.id,
-  resource_id,
-})
+const RECORD = { ...RESPONSE, fingerprint: "bytea", runner: "integer" } as const
 
-const IS_RECORD = "(r.account_id, r.livemode, r.key, r.token) = (n.account_id, n.livemode, n.key, n.token)"
+/** A try, and what its record keeps: the response, or the object that the first phase made. */
+export type Kept = readonly [mine: KeyedTry, kept: Storing | { readonly id: string }]
 
-/** A claim, and the object that its request made in the first phase. */
-export type MadeObject = readonly [claim: Claim, resourceId: string]
+const isKept = (text: string) => Buffer.byteLength(text) <= MAX_STORED_BYTES
 
-/** Records the objects that requests made in their first phase. A claim makes one object at most; a claim that was taken over fails (`orInProgress`). */
-export const noteResources = (unit: UnitOfWork, tenant: Tenant, noted: ReadonlyArray<MadeObject>): void => {
-  if (noted.length === 0) return
-  const { sql } = unit
-  const rows = noted.map(([claim, id]) => recordOf(tenant, claim, id))
-  const statement = sql`
-    UPDATE idempotency_record r SET resource_id = n.resource_id FROM ${rowsAsTable(rows, RECORD)} n
-    WHERE ${sql.literal(IS_RECORD)} AND r.resource_id IS NULL RETURNING 1`
-  unit.expect({ name: RECORDS, statement, rows: rows.length })
+const rowOf = ({ account_id, livemode }: Tenant, [{ key, token, fingerprint, runner }, kept]: Kept) => {
+  const row = { account_id, livemode, key: key.name, fingerprint, runner, token: token.id }
+  if (!("status" in kept))
+    return {
+      ...row,
+      resource_id: kept.id,
+      response_status: null,
+      response_body: null,
+      expanded_fields: null,
+      expanded_body: null,
+    }
+  const { status, body, expanded, id } = kept
+  const keepsBody = isKept(body)
+  const keepsExpanded = keepsBody && expanded !== null && isKept(expanded.body)
+  return {
+    ...row,
+    resource_id: keepsBody ? null : id,
+    response_status: status,
+    response_body: key.seal(keepsBody ? body : NOT_KEPT),
+    expanded_fields: keepsExpanded ? expanded.fields : null,
+    expanded_body: keepsExpanded ? key.seal(expanded.body) : null,
+  }
 }
 
-/** Stores responses in the transaction of their work; a response whose claim was taken over fails (`orInProgress`). */
-export const store = (
-  unit: UnitOfWork,
-  tenant: Tenant,
-  stored: ReadonlyArray<readonly [claim: Claim, response: Storing]>,
-): void => {
-  if (stored.length === 0) return
+/** Inserts the records of requests in the transaction of their work. It fails if there is one with the same key (`isTaken`). */
+export const insertRecords = (unit: UnitOfWork, tenant: Tenant, all: ReadonlyArray<Kept>): void => {
+  if (all.length === 0) return
   const { sql } = unit
-  const isKept = (text: string) => Buffer.byteLength(text) <= MAX_STORED_BYTES
-  const rows = stored.map(([claim, { status, body, expanded, id }]) => {
-    const keepsBody = isKept(body)
-    const keepsExpanded = keepsBody && expanded !== null && isKept(expanded.body)
-    return {
-      ...recordOf(tenant, claim, keepsBody ? null : id),
-      response_status: status,
-      response_body: claim.key.seal(keepsBody ? body : NOT_KEPT),
-      expanded_fields: keepsExpanded ? expanded.fields : null,
-      expanded_body: keepsExpanded ? claim.key.seal(expanded.body) : null,
-    }
-  })
+  const rows = all.map((one) => rowOf(tenant, one))
+  // In the order of their keys, so that two processes with several of the same keys do not wait for each other.
+  rows.sort((some, other) => (some.key < other.key ? -1 : 1))
+  const columns = sql.literal(Object.keys(RECORD).join(", "))
+  unit.add([
+    [
+      RECORDS,
+      sql`INSERT INTO idempotency_record (${columns}) SELECT ${columns} FROM ${rowsAsTable(rows, RECORD)} n RETURNING 1`,
+    ],
+  ])
+}
+
+/** Stores the response of a second phase in its transaction; if its record was taken over, the transaction fails (`orInProgress`). */
+export const storeResponse = (unit: UnitOfWork, tenant: Tenant, mine: KeyedTry, response: Storing): void => {
+  const { sql } = unit
+  const { fingerprint: _, runner: __, ...row } = rowOf(tenant, [mine, response])
   const statement = sql`
     UPDATE idempotency_record r SET response_status = n.response_status, response_body = n.response_body,
       expanded_fields = n.expanded_fields, expanded_body = n.expanded_body, resource_id = coalesce(n.resource_id, r.resource_id)
-    FROM ${rowsAsTable(rows, RESPONSE)} n WHERE ${sql.literal(IS_RECORD)} RETURNING 1`
-  unit.expect({ name: RECORDS, statement, rows: rows.length })
+    FROM ${rowsAsTable([row], RESPONSE)} n
+    WHERE (r.account_id, r.livemode, r.key, r.token) = (n.account_id, n.livemode, n.key, n.token) RETURNING 1`
+  unit.expect({ name: RECORDS, statement, rows: 1 })
 }
 
-/** Maps the error of a claim that was taken over to a refusal: the transaction wrote nothing, and the other request continues. */
-export const orInProgress = <E>(error: E): E | Problem =>
-  SqlError.isSqlError(error) && isConflictOf(error, RECORDS) ? inProgress : error
+/** Whether a transaction wrote nothing because another request has a record with the same key. */
+export const isTaken = (error: unknown): boolean =>
+  SqlError.isSqlError(error) && constraintOf(error) === "idempotency_record_pkey"
 
-/** Releases this process's lease of a claim after its request, with or without success. */
-export const drop = ({ token }: Claim) => release(claimLease, [token])
+/** Maps the error of a record that was taken over to a refusal: the transaction wrote nothing, and the other request continues. */
+export const orInProgress = <E>(error: E): E | Problem =>
+  SqlError.isSqlError(error) && isConflictOf(error, RECORDS) ? IN_PROGRESS : error
+
+/** Releases the record of a try that made an object and could not finish: the next try finishes it, in any process. */
+export const releaseRecord = Effect.fnUntraced(function* (tenant: Tenant, { key, token }: KeyedTry) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    UPDATE idempotency_record SET runner = NULL
+    WHERE ${ofTenant(sql, tenant)} AND key = ${key.name} AND token = ${token.id} AND response_status IS NULL`
+})
 
 /** How often records are purged. */
 export const PURGE_EVERY_MS = 10 * SECOND_MS
@@ -272,16 +292,4 @@ const purgeBatch = Effect.fnUntraced(function* (from: number) {
 export const purge = Effect.gen(function* () {
   let from = Option.some(0)
   while (Option.isSome(from)) from = yield* purgeBatch(from.value)
-})
-
-/**
- * Releases the key of a failed request. If the request made no object yet, the caller may correct the body and send it again. If it made one,
- * the next try continues with that object, in any process.
- */
-export const unclaim = Effect.fnUntraced(function* (tenant: Tenant, claim: Claim) {
-  const sql = yield* SqlClient.SqlClient
-  const open = sql`${isOwned(sql, tenant, claim)} AND response_status IS NULL`
-  yield* sql`
-    WITH forgotten AS (DELETE FROM idempotency_record WHERE ${open} AND resource_id IS NULL)
-    UPDATE idempotency_record SET runner = NULL WHERE ${open} AND resource_id IS NOT NULL`
 })

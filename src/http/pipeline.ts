@@ -1,7 +1,7 @@
 /** The pipeline of an API call: the steps of decision A6, in its order. */
 import { createHash } from "node:crypto"
 import type { IncomingMessage } from "node:http"
-import { Effect } from "effect"
+import { Cause, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Json } from "../base/json.ts"
 import { noSuch, type Problem, problem } from "../base/problem.ts"
@@ -9,6 +9,7 @@ import type { Transport } from "../config/Config.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { ACCOUNT_MOVING, livesHere, type Tenant } from "../db/tenant.ts"
 import { recordRequest } from "../process/loadHint.ts"
+import type { ProcessLease } from "../process/ProcessLease.ts"
 import { Keys, type KnownKey } from "../security/key/Keys.ts"
 import { allow, crossOrigin, OPEN_TO_ALL, requireVertical } from "./access.ts"
 import { readJson } from "./body.ts"
@@ -16,7 +17,17 @@ import type { Declaration, Endpoint } from "./Endpoint.ts"
 import { pathFault } from "./escapes.ts"
 import { allowExpansions, type Expanders, expansionFault } from "./expand.ts"
 import type { Failure } from "./failures.ts"
-import { type Claim, claim, drop, isKey, type Stored, unclaim } from "./idempotency.ts"
+import {
+  beginTry,
+  endTry,
+  findOther,
+  IN_PROGRESS,
+  isKey,
+  isTaken,
+  type KeyedTry,
+  releaseRecord,
+  type Stored,
+} from "./idempotency.ts"
 import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import type { PublicRoute } from "./publicRoutes.ts"
@@ -179,9 +190,7 @@ const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint
   return { query, fields, body }
 })
 
-const isStored = (found: Claim | Stored): found is Stored => "status" in found
-
-/** Makes the key of a claim. Callers invent keys, so the keys of public callers are kept apart by address, as accounts' are by account. */
+/** Makes the key of a record. Callers invent keys, so the keys of public callers are kept apart by address, as accounts' are by account. */
 const keyOf = (name: string, asker: AuthenticatedCaller): string =>
   asker.kind === "public" && isKey(name) ? createHash("sha256").update(`${asker.address} ${name}`).digest("hex") : name
 
@@ -189,31 +198,55 @@ const keyOf = (name: string, asker: AuthenticatedCaller): string =>
 const pathOf = (place: Place): string =>
   place === undefined ? "" : `${place.livemode ? "" : "/sandbox"}/v1${place.path}`
 
+/** How often a request is tried again whose key was taken by a request that has left no record. */
+const TRIES = 3
+
+const failsWith = (cause: Cause.Cause<Failure>, test: (error: Failure) => boolean): boolean =>
+  cause.reasons.some((reason) => Cause.isFailReason(reason) && test(reason.error))
+
 /** Runs `work` once for each idempotency key; a replay gets the first response, as `again` renders it. */
-const once = Effect.fnUntraced(function* <E, R, E2, R2>(
+const once = Effect.fnUntraced(function* <R, R2>(
   node: IncomingMessage,
   path: string,
   tenant: Tenant,
   asker: AuthenticatedCaller,
   raw: Json,
-  work: (claimed: Claim | undefined) => Effect.Effect<Reply, E, R>,
-  again: (stored: Stored) => Effect.Effect<Reply, E2, R2>,
+  work: (keyed: KeyedTry | undefined) => Effect.Effect<Reply, Failure, R>,
+  again: (stored: Stored) => Effect.Effect<Reply, Failure, R2>,
 ) {
   const name = node.method === "POST" ? node.headers["idempotency-key"] : undefined
   if (name === undefined) return yield* work(undefined)
   const { asService } = yield* TenantDatabase
-  const key = keyOf(String(name), asker)
-  const claimed = yield* asService(tenant, claim(tenant, key, { method: "POST", path, body: raw }))
-  if (isStored(claimed))
-    return { ...(yield* again(claimed)), headers: { "idempotent-replayed": "true" } } satisfies Reply
-  const release = asService(tenant, unclaim(tenant, claimed)).pipe(
-    // Even if this fails, this process drops the claim: a retry takes it over, in another process after a minute.
-    Effect.catchCause((cause) => Effect.logWarning("an idempotency key was not released", cause)),
-  )
-  return yield* work(claimed).pipe(
-    Effect.tap(({ isUnfinished = false }) => (isUnfinished ? release : Effect.void)),
-    Effect.tapCause(() => release),
-    Effect.ensuring(drop(claimed)),
+  const release = (mine: KeyedTry) =>
+    asService(tenant, releaseRecord(tenant, mine)).pipe(
+      // Even if this fails, this process ends the try: a retry takes the record over, in another process after a minute.
+      Effect.catchCause((cause) => Effect.logWarning("an idempotency key was not released", cause)),
+    )
+  const attempt = (
+    mine: KeyedTry,
+    triesLeft: number,
+  ): Effect.Effect<Reply, Failure, R | R2 | ProcessLease | SqlClient.SqlClient> =>
+    work(mine).pipe(
+      Effect.tap(({ isUnfinished = false }) => (isUnfinished ? release(mine) : Effect.void)),
+      Effect.catchCause((cause) => {
+        const keyIsTaken = failsWith(cause, isTaken)
+        // A refusal may be due to another try: what it made is in the way of this one.
+        const isRefused = failsWith(cause, ({ _tag }) => _tag === "Problem")
+        if (!keyIsTaken && !isRefused) return Effect.andThen(release(mine), Effect.failCause(cause))
+        return Effect.flatMap(asService(tenant, findOther(tenant, mine)), (other) => {
+          if (other === undefined && keyIsTaken)
+            return triesLeft > 0 ? attempt(mine, triesLeft - 1) : Effect.fail(IN_PROGRESS)
+          if (other === undefined) return Effect.failCause(cause)
+          if (!("status" in other)) return attempt(other, triesLeft)
+          return Effect.map(again(other), (reply) => ({ ...reply, headers: { "idempotent-replayed": "true" } }))
+        })
+      }),
+    )
+  const request = { method: "POST", path, body: raw }
+  return yield* Effect.acquireUseRelease(
+    beginTry(tenant, keyOf(String(name), asker), request),
+    (mine) => attempt(mine, TRIES),
+    endTry,
   )
 })
 
@@ -257,12 +290,12 @@ export const createPipeline = <R>(
     // Bodies of callers without a key have the same limit as the forms of pages.
     const hold = asker.kind === "public" ? (bytes: number) => limits.buffer(call, asker.address, bytes) : undefined
     const raw = isWrite(node) ? yield* readJson(node, hold) : {}
-    const run = (claimed: Claim | undefined) =>
+    const run = (keyed: KeyedTry | undefined) =>
       Effect.flatMap(decode(call, match, tenant, raw), ({ body, query, fields }) => {
         const caller = { name: nameOf(asker) }
-        const recordKey = claimed?.key.name ?? null
+        const recordKey = keyed?.key.name ?? null
         const request = { ...tenant, caller, id: params.id ?? "", params, body, query, recordKey }
-        return runHandler({ endpoint, request, asker, claim: claimed, fields, expanders })
+        return runHandler({ endpoint, request, asker, keyed, fields, expanders })
       })
     const again = (stored: Stored) => {
       const requested = url.searchParams.getAll("expand[]")

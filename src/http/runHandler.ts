@@ -11,7 +11,7 @@ import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import { type Failure, OUTCOME_UNKNOWN, orMade, refusalOf } from "./failures.ts"
-import { type Claim, noteResources, orInProgress, type Stored, store } from "./idempotency.ts"
+import { insertRecords, type KeyedTry, orInProgress, type Stored, storeResponse } from "./idempotency.ts"
 import { awaitWriters, type MayHaveGaps, mayHaveGaps, upTo, writersOf } from "./liveTail.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
@@ -33,8 +33,8 @@ export interface Run<R> {
   readonly endpoint: Endpoint<R>
   readonly request: Request<unknown, unknown>
   readonly asker: AuthenticatedCaller
-  /** The claim of its idempotency key, if it has one. */
-  readonly claim: Claim | undefined
+  /** Undefined if it has no Idempotency-Key. */
+  readonly keyed: KeyedTry | undefined
   /** The fields to expand. */
   readonly fields: ReadonlyArray<string>
   readonly expanders: Expanders
@@ -58,25 +58,25 @@ const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) 
 })
 
 /**
- * Renders the handler's result, and for a claimed request also the response to store: with and without its expansions, since a repeated
+ * Renders the handler's result, and for a request with a key also the response to store: with and without its expansions, since a repeated
  * request may expand less.
  */
 const reply = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
   const response = yield* render(run, returned)
-  if (run.claim !== undefined) {
+  if (run.keyed !== undefined) {
     const { fields } = run
     const plain = fields.length === 0 ? response : yield* render({ ...run, fields: [] }, returned)
     const expanded = fields.length === 0 ? null : { fields, body: response.body }
     const id = "id" in returned && typeof returned.id === "string" ? returned.id : null
-    return { response, stored: [run.claim, { ...plain, expanded, id }] as const }
+    return { response, stored: [run.keyed, { ...plain, expanded, id }] as const }
   }
   return { response, stored: undefined }
 })
 
-/** Renders the handler's result and stores the response in the running transaction. */
+/** Renders the result of a second phase and stores the response in the running transaction. */
 const replyAndStore = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
   const { response, stored } = yield* reply(run, returned)
-  if (stored !== undefined) store(yield* unitOfWork, run.request, [stored])
+  if (stored !== undefined) storeResponse(yield* unitOfWork, run.request, ...stored)
   return response
 })
 
@@ -177,16 +177,13 @@ const inTransaction = <R, A, R2>(
   run: Run<R>,
   lockKey: ((request: Request<unknown, unknown>) => string) | undefined,
   work: StartAll<Run<R>, A, R2>,
-) => {
-  const done =
-    lockKey === undefined
-      ? writing(
-          run,
-          Effect.flatMap(work(run.request, [run]), ([only]) => only!),
-        )
-      : Effect.flatMap(Batches, (batches) => batches.start(run.endpoint, run.request, lockKey(run.request), run, work))
-  return Effect.mapError(done, orInProgress)
-}
+) =>
+  lockKey === undefined
+    ? writing(
+        run,
+        Effect.flatMap(work(run.request, [run]), ([only]) => only!),
+      )
+    : Effect.flatMap(Batches, (batches) => batches.start(run.endpoint, run.request, lockKey(run.request), run, work))
 
 const runWrite = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "write">) {
   if (handler.before !== undefined) yield* handler.before(run.request)
@@ -199,7 +196,7 @@ const runWrite = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "
       ),
       Effect.fnUntraced(function* (succeeded) {
         const replies = yield* Effect.forEach(succeeded, ({ run, done }) => reply(run, done), PIPELINED)
-        store(
+        insertRecords(
           yield* unitOfWork,
           tenant,
           replies.flatMap(({ stored }) => (stored === undefined ? [] : [stored])),
@@ -220,11 +217,13 @@ const begin = <R>(run: Run<R>, handler: Kind<R, "two-phase">) =>
         runs.map(({ request }) => request),
       ),
       Effect.fnUntraced(function* (succeeded) {
-        // The objects of the first phase are recorded, so that another try finishes them.
-        noteResources(
+        // The records keep the objects of the first phase, so that another try finishes them.
+        insertRecords(
           yield* unitOfWork,
           tenant,
-          succeeded.flatMap(({ run: { claim }, done }) => (claim === undefined ? [] : [[claim, done.id] as const])),
+          succeeded.flatMap(({ run: { keyed }, done: { id } }) =>
+            keyed === undefined ? [] : [[keyed, { id }] as const],
+          ),
         )
         return succeeded.map(({ done }) => done)
       }),
@@ -240,10 +239,10 @@ const finishStarted = <A, R>(work: Effect.Effect<A, Failure, R>) =>
   })
 
 const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "two-phase">) {
-  const { request, claim, fields } = run
+  const { request, keyed, fields } = run
   const respond = (id: string, returned?: Returned) => {
     const found = returned === undefined ? handler.reply(request, id) : Effect.succeed(returned)
-    if (claim !== undefined)
+    if (keyed !== undefined)
       return Effect.mapError(
         writing(
           run,
@@ -255,8 +254,8 @@ const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R
     // An object in memory without expansions needs no query.
     return returned !== undefined && fields.length === 0 ? work : reading(run, work)
   }
-  if (claim?.resourceId != null) {
-    const id = claim.resourceId
+  if (keyed?.resourceId != null) {
+    const id = keyed.resourceId
     return yield* finishStarted(Effect.andThen(handler.finish(request, id), respond(id)))
   }
   // A write that charges is counted before the charge: if it cannot be counted, no money is taken.

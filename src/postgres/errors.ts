@@ -11,6 +11,12 @@ export const sqlStateOf = (error: unknown): string | undefined => {
   return typeof code === "string" && severity !== undefined ? code : undefined
 }
 
+/** The name of the constraint for which the server refused a statement. */
+export const constraintOf = (error: SqlError.SqlError): string | undefined => {
+  const { constraint } = (error.reason.cause ?? {}) as { readonly constraint?: unknown }
+  return typeof constraint === "string" ? constraint : undefined
+}
+
 /** SQLSTATEs of a server that is shutting down, starting up, recovering or full, and of broken connections. */
 const AWAY = /^(57P0[1-5]|53300|08...)$/
 /** SQLSTATEs of a server that accepts no writes: a standby, or one whose disk or memory is full. */

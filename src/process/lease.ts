@@ -1,5 +1,5 @@
 /**
- * A lease marks rows that one process at a time works on: charges at a rail, calls to rails, moving clocks, idempotency keys, endpoints, nudges. The row has
+ * A lease marks rows that one process at a time works on: charges at a rail, calls to rails, moving clocks, unfinished requests with an Idempotency-Key, endpoints, nudges. The row has
  * the process's number in `runner`. Rows of a dead process, or rows that this process dropped, are taken over. A process that only lost its
  * connection looks dead for a moment. So the code that finishes a row checks by a version, a token or a constraint that it is still open; the
  * lease alone proves nothing.

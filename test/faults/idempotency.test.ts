@@ -93,18 +93,13 @@ describe("Idempotency-Key", () => {
   it("makes one object even if its process looks dead for a moment", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     const post = () => api.post("/customers", { name: "Slow", test_clock: clock }, withKey("lost lock"))
-    const name = await kept("lost lock")
     const answers = await database.run((sql) =>
       sql.withTransaction(
         Effect.gen(function* () {
           // The first request waits for the clock's row. Then it loses the connection that shows others it is alive.
           yield* sql`SELECT 1 FROM test_clock WHERE id = ${clock} FOR UPDATE`
           const first = post()
-          yield* Effect.promise(() =>
-            eventually(() =>
-              database.run((other) => other`SELECT 1 FROM idempotency_record WHERE key = ${name}`).then(([row]) => row),
-            ),
-          )
+          yield* Effect.promise(() => eventually(async () => ((await post()).status === 409 ? true : undefined)))
           yield* sql`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::int::oid`
           const more = yield* Effect.promise(() => Promise.all(Array.from({ length: 5 }, post)))
           return { first, more }
@@ -186,26 +181,57 @@ describe("Idempotency-Key", () => {
   it("that a live process no longer knows is free for others after a minute, and for the same process immediately", async () => {
     const other = await startServer(database.url())
     const elsewhere = createApi(other.origin, keys().sk_test)
-    // The state after a process lost its database while claiming a key.
+    const body = { customer: await createCustomer(api), plan: await createPlan(api), payment_method: "pm_test_success" }
+    // The state after a process lost its database before it could store the response or release the record.
     const lose = async (name: string) => {
-      data(await api.post("/customers", { name }, withKey(name)), 201)
+      const { id } = data(await api.post("/subscriptions", body, withKey(name)), 201)
       const key = await kept(name)
       await database.run(
         (sql) => sql`
-          UPDATE idempotency_record SET response_status = NULL, response_body = NULL, resource_id = NULL, token = 'lost' WHERE key = ${key}`,
+          UPDATE idempotency_record SET response_status = NULL, response_body = NULL, resource_id = ${id}, token = 'lost' WHERE key = ${key}`,
       )
-      return key
+      return { key, id }
     }
-    const key = await lose("lost")
-    const early = await elsewhere.post("/customers", { name: "lost" }, withKey("lost"))
+    const lost = await lose("lost")
+    const early = await elsewhere.post("/subscriptions", body, withKey("lost"))
     expect([early.status, early.body.error.code]).toEqual([409, "idempotency_request_in_progress"])
     await database.run(
-      (sql) => sql`UPDATE idempotency_record SET taken_at = taken_at - interval '1 minute' WHERE key = ${key}`,
+      (sql) => sql`UPDATE idempotency_record SET taken_at = taken_at - interval '1 minute' WHERE key = ${lost.key}`,
     )
-    const made = data(await elsewhere.post("/customers", { name: "lost" }, withKey("lost")), 201)
-    expect(data(await api.post("/customers", { name: "lost" }, withKey("lost")), 201)).toEqual(made)
-    await lose("own")
-    data(await api.post("/customers", { name: "own" }, withKey("own")), 201)
+    expect(data(await elsewhere.post("/subscriptions", body, withKey("lost")), 201).id).toBe(lost.id)
+    expect(data(await api.post("/subscriptions", body, withKey("lost")), 201).id).toBe(lost.id)
+    const own = await lose("own")
+    expect(data(await api.post("/subscriptions", body, withKey("own")), 201).id).toBe(own.id)
+    expect((await api.all(`/charges?customer=${body.customer}`)).length).toBe(2)
+    expect(await other.stop()).toBe(0)
+  })
+
+  it("of an unfinished or refused request leaves no record", async () => {
+    const post = (body: object) => api.post("/customers", body, withKey("again and again"))
+    const key = await kept("again and again")
+    const record = () => database.run((sql) => sql`SELECT 1 FROM idempotency_record WHERE key = ${key}`)
+    expect((await post({ name: "A", test_clock: "clock_missing" })).status).toBe(400)
+    expect(await record()).toEqual([])
+    data(await post({ name: "A" }), 201)
+    // A refusal of another request comes after that of its key.
+    expect((await post({ name: "" })).body.error.code).toBe("idempotency_key_reused")
+    expect((await record()).length).toBe(1)
+  })
+
+  it("20 requests with the same key in two processes, each in a batch with others, make one object", async () => {
+    const other = await startServer(database.url())
+    const both = [api, createApi(other.origin, keys().sk_test)]
+    const before = (await api.all("/customers")).length
+    const answers = await Promise.all(
+      both.flatMap((one) =>
+        Array.from({ length: PARALLEL }, (_, n) => one.post("/customers", { name: `${n}` }, withKey(`in both ${n}`))),
+      ),
+    )
+    expect((await api.all("/customers")).length).toBe(before + PARALLEL)
+    const made = answers.filter(({ status }) => status === 201)
+    expect(new Set(made.map(({ body }) => body.data.id)).size).toBe(PARALLEL)
+    expect(made.filter(({ headers }) => headers.get("idempotent-replayed") === null).length).toBe(PARALLEL)
+    for (const { status } of answers) expect([201, 409]).toContain(status)
     expect(await other.stop()).toBe(0)
   })
 

@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
 import type { Tenant } from "../../src/db/tenant.ts"
 import { unitOfWork } from "../../src/db/UnitOfWork.ts"
-import { claim, drop, purge, store } from "../../src/http/idempotency.ts"
+import { beginTry, endTry, findOther, insertRecords, type KeyedTry, purge } from "../../src/http/idempotency.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { useDatabase } from "../support/database.ts"
 import { useServices } from "../support/services.ts"
@@ -20,24 +20,30 @@ const newTenant = async (): Promise<Tenant> => {
   return { account_id: account.id, livemode: true }
 }
 
-/** The first step of a request with this key: a claim, a stored response or a refusal. */
-const ask = (tenant: Tenant, key: string, request: object = REQUEST) =>
-  run(Effect.result(claim(tenant, key, { ...REQUEST, ...request })))
+/** Runs a try of a request with this key. */
+const trying = <A, E, R>(
+  tenant: Tenant,
+  key: string,
+  request: typeof REQUEST,
+  work: (mine: KeyedTry) => Effect.Effect<A, E, R>,
+) => Effect.acquireUseRelease(beginTry(tenant, key, request), work, endTry)
+
+/** What a request finds that another one with this key has left: its response, or a refusal. */
+const ask = (tenant: Tenant, key: string, request: object = {}) =>
+  run(Effect.result(trying(tenant, key, { ...REQUEST, ...request }, (mine) => findOther(tenant, mine))))
 
 /** A request that does its work and returns this response. */
 const work = (tenant: Tenant, key: string, response: { body: string; id: string | null }) =>
   run(
-    Effect.gen(function* () {
-      const claimed = yield* claim(tenant, key, REQUEST)
-      if ("status" in claimed) throw new Error("It was done before.")
-      const sql = yield* SqlClient.SqlClient
-      yield* sql.withTransaction(
-        Effect.map(unitOfWork, (unit) =>
-          store(unit, tenant, [[claimed, { status: 201, expanded: null, ...response }]]),
+    trying(tenant, key, REQUEST, (mine) =>
+      Effect.flatMap(SqlClient.SqlClient, (sql) =>
+        sql.withTransaction(
+          Effect.map(unitOfWork, (unit) =>
+            insertRecords(unit, tenant, [[mine, { status: 201, expanded: null, ...response }]]),
+          ),
         ),
-      )
-      yield* drop(claimed)
-    }),
+      ),
+    ),
   )
 
 const stored = (tenant: Tenant) =>
@@ -80,9 +86,9 @@ describe("expired records", () => {
     const tenant = await newTenant()
     await database.run(
       (sql) => sql`
-        INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token, created_at)
-        SELECT ${tenant.account_id}, true, n::text, ''::bytea, 1, n::text, now() - interval '24 hours' - n * interval '1 second' FROM generate_series(1, ${MANY}::integer) n
-        UNION ALL SELECT ${tenant.account_id}, true, 'young', '', 1, 'young', now() - interval '23 hours 59 minutes'`,
+        INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token, resource_id, created_at)
+        SELECT ${tenant.account_id}, true, n::text, ''::bytea, 1, n::text, 'plan_1', now() - interval '24 hours' - n * interval '1 second' FROM generate_series(1, ${MANY}::integer) n
+        UNION ALL SELECT ${tenant.account_id}, true, 'young', '', 1, 'young', 'plan_1', now() - interval '23 hours 59 minutes'`,
     )
     const left = await database.run((sql) =>
       sql.withTransaction(
