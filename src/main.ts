@@ -35,6 +35,7 @@ import { PURGE_EVERY_MS, purge } from "./http/idempotency.ts"
 import { listen } from "./http/listener.ts"
 import { Origin } from "./http/Origin.ts"
 import { becomesReady } from "./http/readiness.ts"
+import { StoredResponses } from "./http/StoredResponses.ts"
 import { createApp } from "./http/server.ts"
 import { recogniseDays, recogniseOnClock } from "./ledger/recognition.ts"
 import { demoKey } from "./merchants/account/demo.ts"
@@ -106,6 +107,7 @@ const serve = Effect.fnUntraced(function* (
   const requests = yield* Layer.build(
     Layer.mergeAll(
       Batches.layer,
+      StoredResponses.layer,
       CheckoutLinks.layer,
       PlanStartLimit.layer(config.rateLimits.instalmentPlans),
       Deletions.layer,

@@ -3,10 +3,10 @@
  * tables, parts with their own tables (journal, timers, entries, events), and expectations.
  */
 import { Effect } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import type { Fragment, Statement } from "effect/sql/Statement"
 import type { PendingStatement, PendingWrites } from "../postgres/connection.ts"
-import { constraintOf, sqlStateOf } from "../postgres/errors.ts"
+import { sqlStateOf } from "../postgres/errors.ts"
 import { CurrentTransaction } from "../postgres/transaction.ts"
 import type { Change, Table } from "./table.ts"
 import type { Ref } from "./tenant.ts"
@@ -26,10 +26,6 @@ const CONFLICT = "BK001"
 
 /** Whether a transaction wrote nothing because an expectation was not met. */
 export const isConflict = (error: unknown): boolean => sqlStateOf(error) === CONFLICT
-
-/** Whether the expectation with this name was not met. */
-export const isConflictOf = (error: SqlError.SqlError, name: string): boolean =>
-  isConflict(error) && constraintOf(error) === name
 
 const keyOf = ({ account_id, livemode, id }: Ref): string => `${account_id} ${livemode} ${id}`
 

@@ -7,11 +7,11 @@ import { randomUUID } from "node:crypto"
 import { PgTypes } from "@effect/sql-pg"
 import { Effect, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
-import { type Problem, problem } from "../base/problem.ts"
+import { problem } from "../base/problem.ts"
 import { SECOND_MS } from "../base/time.ts"
 import { rowsAsTable } from "../db/rows.ts"
 import { ofTenant, staysHere, type Tenant } from "../db/tenant.ts"
-import { isConflictOf, type UnitOfWork } from "../db/UnitOfWork.ts"
+import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { constraintOf } from "../postgres/errors.ts"
 import { isInFlight, type Lease, takingOf } from "../process/lease.ts"
 import { ProcessLease } from "../process/ProcessLease.ts"
@@ -175,9 +175,6 @@ export const findOther = Effect.fnUntraced(function* (tenant: Tenant, mine: Keye
   return taken.length > 0 ? ({ ...mine, resourceId: found.resource_id } satisfies KeyedTry) : yield* IN_PROGRESS
 })
 
-/** The name of the part that inserts records, and of the expectation that they were not taken over. */
-const RECORDS = "idempotency_records"
-
 const RESPONSE = {
   account_id: "text",
   livemode: "boolean",
@@ -231,31 +228,36 @@ export const insertRecords = (unit: UnitOfWork, tenant: Tenant, all: ReadonlyArr
   const columns = sql.literal(Object.keys(RECORD).join(", "))
   unit.add([
     [
-      RECORDS,
+      "idempotency_records",
       sql`INSERT INTO idempotency_record (${columns}) SELECT ${columns} FROM ${rowsAsTable(rows, RECORD)} n RETURNING 1`,
     ],
   ])
 }
 
-/** Stores the response of a second phase in its transaction; if its record was taken over, the transaction fails (`orInProgress`). */
-export const storeResponse = (unit: UnitOfWork, tenant: Tenant, mine: KeyedTry, response: Storing): void => {
-  const { sql } = unit
-  const { fingerprint: _, runner: __, ...row } = rowOf(tenant, [mine, response])
-  const statement = sql`
+/** The response of a second phase, and the try that stores it. */
+export interface Answer extends Tenant {
+  readonly mine: KeyedTry
+  readonly response: Storing
+}
+
+/** Stores responses of second phases in one statement; returns the tokens of the tries whose records were not taken over. */
+export const storeResponses = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = answers.map((answer) => {
+    const { fingerprint: _, runner: __, ...row } = rowOf(answer, [answer.mine, answer.response])
+    return row
+  })
+  const stored = yield* sql<{ token: string }>`
     UPDATE idempotency_record r SET response_status = n.response_status, response_body = n.response_body,
       expanded_fields = n.expanded_fields, expanded_body = n.expanded_body, resource_id = coalesce(n.resource_id, r.resource_id)
-    FROM ${rowsAsTable([row], RESPONSE)} n
-    WHERE (r.account_id, r.livemode, r.key, r.token) = (n.account_id, n.livemode, n.key, n.token) RETURNING 1`
-  unit.expect({ name: RECORDS, statement, rows: 1 })
-}
+    FROM ${rowsAsTable(rows, RESPONSE)} n
+    WHERE (r.account_id, r.livemode, r.key, r.token) = (n.account_id, n.livemode, n.key, n.token) RETURNING r.token`
+  return new Set(stored.map(({ token }) => token))
+})
 
 /** Whether a transaction wrote nothing because another request has a record with the same key. */
 export const isTaken = (error: unknown): boolean =>
   SqlError.isSqlError(error) && constraintOf(error) === "idempotency_record_pkey"
-
-/** Maps the error of a record that was taken over to a refusal: the transaction wrote nothing, and the other request continues. */
-export const orInProgress = <E>(error: E): E | Problem =>
-  SqlError.isSqlError(error) && isConflictOf(error, RECORDS) ? IN_PROGRESS : error
 
 /** Releases the record of a try that made an object and could not finish: the next try finishes it, in any process. */
 export const releaseRecord = Effect.fnUntraced(function* (tenant: Tenant, { key, token }: KeyedTry) {

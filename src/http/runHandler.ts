@@ -11,10 +11,11 @@ import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import { type Failure, OUTCOME_UNKNOWN, orMade, refusalOf } from "./failures.ts"
-import { insertRecords, type KeyedTry, orInProgress, type Stored, storeResponse } from "./idempotency.ts"
+import { insertRecords, type KeyedTry, type Stored } from "./idempotency.ts"
 import { awaitWriters, type MayHaveGaps, mayHaveGaps, upTo, writersOf } from "./liveTail.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
+import { StoredResponses } from "./StoredResponses.ts"
 
 type Headers = Readonly<Record<string, string>>
 
@@ -71,13 +72,6 @@ const reply = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
     return { response, stored: [run.keyed, { ...plain, expanded, id }] as const }
   }
   return { response, stored: undefined }
-})
-
-/** Renders the result of a second phase and stores the response in the running transaction. */
-const replyAndStore = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
-  const { response, stored } = yield* reply(run, returned)
-  if (stored !== undefined) storeResponse(yield* unitOfWork, run.request, ...stored)
-  return response
 })
 
 /** Whether both expand the same fields, in any order. */
@@ -240,20 +234,15 @@ const finishStarted = <A, R>(work: Effect.Effect<A, Failure, R>) =>
 
 const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "two-phase">) {
   const { request, keyed, fields } = run
-  const respond = (id: string, returned?: Returned) => {
+  const respond = Effect.fnUntraced(function* (id: string, returned?: Returned) {
     const found = returned === undefined ? handler.reply(request, id) : Effect.succeed(returned)
-    if (keyed !== undefined)
-      return Effect.mapError(
-        writing(
-          run,
-          Effect.flatMap(found, (one) => replyAndStore(run, one)),
-        ),
-        orInProgress,
-      )
-    const work = Effect.flatMap(found, (one) => render(run, one))
+    const replying = Effect.flatMap(found, (one) => reply(run, one))
     // An object in memory without expansions needs no query.
-    return returned !== undefined && fields.length === 0 ? work : reading(run, work)
-  }
+    const isInMemory = returned !== undefined && fields.length === 0
+    const { response, stored } = yield* isInMemory ? replying : reading(run, replying)
+    if (stored !== undefined) yield* (yield* StoredResponses).store(request, ...stored)
+    return response satisfies Reply
+  })
   if (keyed?.resourceId != null) {
     const id = keyed.resourceId
     return yield* finishStarted(Effect.andThen(handler.finish(request, id), respond(id)))

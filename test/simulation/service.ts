@@ -18,6 +18,7 @@ import { InstalmentLinks } from "../../src/buying/instalment/InstalmentLinks.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import { Batches } from "../../src/http/batches.ts"
 import { Origin } from "../../src/http/Origin.ts"
+import { StoredResponses } from "../../src/http/StoredResponses.ts"
 import { every } from "../../src/process/workers.ts"
 import type { OutsideRail, Rail } from "../../src/rails/rail/Rail.ts"
 import { Rails } from "../../src/rails/rail/Rails.ts"
@@ -90,6 +91,7 @@ const layerOf = (url: Redacted.Redacted<string>, { rails, calls }: Place, isDead
   const services = servicesLayer(url, KEYS)
   const requests = Layer.mergeAll(
     Batches.layer,
+    StoredResponses.layer,
     CheckoutLinks.layer,
     TenantDatabase.layer(url),
     whileAlive(isDead, calls).pipe(Layer.provide(Rails.layer({ urls: rails, timeoutMs: RAIL_TIMEOUT_MS }))),

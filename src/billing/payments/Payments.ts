@@ -1,5 +1,6 @@
 /**
- * Payments collects charges for requests. Charges of one account that arrive while others are at the rail go there next, as a batch. A
+ * Payments collects charges for requests. Charges of one account that arrive while others are at the rail go there next, as a batch; small
+ * batches of all accounts on the wall clock share a transaction. A
  * charge that cannot be settled fails only for its own request. A charge whose rows another transaction has locked is settled in the
  * background, one customer after another; if that takes long, the request returns it unsettled.
  */
@@ -34,6 +35,14 @@ interface Payment {
 /** Limit of charges in a batch: small, so that settling them blocks neither the event loop nor their customers' rows for long. */
 const MAX_CHARGES = 100
 
+/**
+ * An account's batch of at most so many charges on the wall clock shares a transaction with those of other accounts. It has one batch at a time
+ * there, so it delays the others by little.
+ */
+const MAX_SHARED = 4
+/** How long a shared transaction waits for a lock, which all its accounts wait for. Then each charge is settled alone. */
+const SHARED_WAIT_MS = 20
+
 /** Limits of charges settled in the background concurrently, in all and for one account: most connections stay free for the batches. */
 const MAX_BACKGROUND = 4
 const MAX_BACKGROUND_OF_ACCOUNT = 2
@@ -43,6 +52,10 @@ const nameOf = ({ of }: Payment): string => of[0]!.id
 /** The key of an account's wall clock or of one of its test clocks; each has its own time. */
 const laneOf = ({ of: [first] }: Payment): string => `${tenantName(first!)} ${first!.test_clock_id ?? ""}`
 
+const isOnWallClock = ({ of: [first] }: Payment): boolean => first!.test_clock_id === null
+
+const sizeOf = (payments: ReadonlyArray<Payment>): number => payments.reduce((sum, { of }) => sum + of.length, 0)
+
 /** The result of a payment: its failure, if any, and the charges with locked rows, including charges that follow from it. */
 interface Collected {
   readonly outcome: Exit.Exit<void, SqlError.SqlError>
@@ -51,7 +64,7 @@ interface Collected {
   readonly rows: NewestRows
 }
 
-const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>) {
+const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>, batchWaitMs?: number) {
   const unsettled: SettlementReport["unsettled"] = new Map()
   const rows = new NewestRows()
   const requested = payments.flatMap(({ of }) => of)
@@ -60,6 +73,7 @@ const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>
   yield* collect(requested, sameForAll(now), {
     codes: new Map(payments.flatMap(({ codes }) => [...codes])),
     report: { unsettled, rows },
+    ...(batchWaitMs === undefined ? {} : { batchWaitMs }),
   })
   const requestedIds = new Set(requested.map(({ id }) => id))
   const locked = [...unsettled.values()].flatMap(({ charge, cause }) => (isLocked(cause) ? [charge] : []))
@@ -120,13 +134,28 @@ export class Payments extends Context.Service<
     Payments,
     Effect.gen(function* () {
       const context = yield* Effect.context<CollectServices>()
+      const collecting = (payments: ReadonlyArray<Payment>, batchWaitMs?: number) =>
+        Effect.provideService(collectAll(payments, batchWaitMs), WaitForLocks, false)
+      const shared = new Batcher(
+        context,
+        ([first]: ReadonlyArray<Payment>) => nameOf(first!),
+        (batches) =>
+          Effect.map(
+            collecting(batches.flat(), SHARED_WAIT_MS),
+            (collected) => new Map(batches.map(([first]) => [nameOf(first!), collected])),
+          ),
+        { sizeOf: (payments: ReadonlyArray<Payment>) => sizeOf(payments), most: MAX_CHARGES },
+      )
       const batches = new Batcher(
         context,
         nameOf,
-        (all) => Effect.provideService(collectAll(all), WaitForLocks, false),
+        (all) =>
+          isOnWallClock(all[0]!) && sizeOf(all) <= MAX_SHARED
+            ? Effect.map(shared.ask(all), (collected) => collected!)
+            : collecting(all),
         {
           laneOf,
-          sizeOf: ({ of }: Payment) => of.length,
+          sizeOf: (payment: Payment) => sizeOf([payment]),
           most: MAX_CHARGES,
         },
       )

@@ -75,12 +75,13 @@ const NO_METHOD: RailAnswer = {
 /**
  * Settles answers in one transaction. If that fails, settles each in its own, so that one that cannot be settled does not block the others:
  * it stays in flight, and the recovery retries it. Such failures go into `report`; without `report`, a single answer that may wait for
- * locks fails. Waits for locks only briefly in a batch, or if waiting is not allowed. Returns the charges to attempt next.
+ * locks fails. Waits for locks only briefly in a batch (`batchWaitMs`), or if waiting is not allowed. Returns the charges to attempt next.
  */
 const settleEach = Effect.fnUntraced(function* (
   answers: ReadonlyArray<ChargeResult>,
   nowOf: NowOf,
   report?: SettlementReport,
+  batchWaitMs = LOCK_TIMEOUT_MS,
 ) {
   const waits = yield* WaitForLocks
   const singleWaitMs = waits ? undefined : LOCK_TIMEOUT_MS
@@ -104,7 +105,7 @@ const settleEach = Effect.fnUntraced(function* (
       (attempts) => attempts.flat(),
     )
   if (answers.length < 2) return yield* eachAlone(singleWaitMs)
-  return yield* Effect.catchCause(settling(answers, LOCK_TIMEOUT_MS), () =>
+  return yield* Effect.catchCause(settling(answers, batchWaitMs), () =>
     eachAlone(waits ? undefined : LAST_LOCK_WAIT_MS),
   )
 })
@@ -118,6 +119,7 @@ const attempt = Effect.fnUntraced(function* (
   nowOf: NowOf,
   codes: Codes,
   report: SettlementReport | undefined,
+  batchWaitMs: number | undefined,
 ) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
@@ -132,6 +134,7 @@ const attempt = Effect.fnUntraced(function* (
     })),
     nowOf,
     report,
+    batchWaitMs,
   )
 })
 
@@ -148,7 +151,11 @@ const failOf = (report: SettlementReport | undefined) => {
 export const collect = Effect.fn("charge.collect")(function* (
   of: ReadonlyArray<ChargeRow>,
   nowOf: NowOf,
-  { codes = NO_CODES, report }: { readonly codes?: Codes; readonly report?: SettlementReport } = {},
+  {
+    codes = NO_CODES,
+    report,
+    batchWaitMs,
+  }: { readonly codes?: Codes; readonly report?: SettlementReport; readonly batchWaitMs?: number } = {},
 ) {
   const isOnClock = of.some(({ test_clock_id }) => test_clock_id !== null)
   const effectiveReport: SettlementReport | undefined = report ?? (isOnClock ? { unsettled: new Map() } : undefined)
@@ -158,7 +165,7 @@ export const collect = Effect.fn("charge.collect")(function* (
       yield* Effect.logWarning("charges are left to the recovery", { charges: next.length })
       return yield* releasing(chargeLease, next, Effect.void)
     }
-    const following = yield* releasing(chargeLease, next, attempt(next, nowOf, codes, effectiveReport))
+    const following = yield* releasing(chargeLease, next, attempt(next, nowOf, codes, effectiveReport, batchWaitMs))
     next = following.filter((charge) => !isQueued(charge))
   }
   if (report === undefined) yield* failOf(effectiveReport)
