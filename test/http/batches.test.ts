@@ -1,7 +1,7 @@
 /** Tests that concurrent requests are run as a batch, and each gets its own answer (docs/performance.md). */
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
-import { type Answer, createApi } from "../support/api.ts"
+import { type Answer, type Api, createApi } from "../support/api.ts"
 import { holdTable, lockUntilReleased } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
@@ -554,6 +554,90 @@ describe("a locked charge", () => {
       data(await api.get(`/subscriptions/${made!.id}`)).status === "active" ? true : undefined,
     )
     data(await ahead, 201)
+  })
+})
+
+describe("payments of many accounts that are settled together", () => {
+  const sell = async (one: Api, headers: Record<string, string> = {}) =>
+    one.post(
+      "/charges",
+      { customer: await createCustomer(one), amount: 5000, currency: "NGN", payment_method: "pm_test_success" },
+      headers,
+    )
+  const newAccount = async () => {
+    const { account, keys } = await database.run(() => createAccount({ businessName: "Together" }))
+    return { id: account.id, api: createApi(server().origin, keys.sk_test) }
+  }
+  const statement = (text: string) => database.run((sql) => sql.unsafe(text).unprepared)
+  /** Refuses updates of one account's rows. */
+  const refuse = async (table: string, account: string) => {
+    await statement(
+      `CREATE FUNCTION refuse_update() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused by the test'; END $$`,
+    )
+    await statement(
+      `CREATE TRIGGER refuse_update BEFORE UPDATE ON ${table} FOR EACH ROW WHEN (new.account_id = '${account}') EXECUTE FUNCTION refuse_update()`,
+    )
+    return () => statement("DROP FUNCTION refuse_update CASCADE")
+  }
+  /** The first payment waits at the rail; the others wait for it and go there next. */
+  const together = async (sales: ReadonlyArray<() => Promise<Answer>>) => {
+    const rail = await holdTable(database, "simulator_attempt")
+    const ahead = sell(api)
+    await rail.waiters(1)
+    const { rows: before } = await pendingCharges()
+    const all = sales.map((sale) => sale())
+    await eventually(async () => ((await pendingCharges()).rows === before + sales.length ? true : undefined))
+    await rail.release()
+    data(await ahead, 201)
+    return Promise.all(all)
+  }
+  const pendingCharges = async () => {
+    const [row] = await database.run(
+      (sql) => sql<{ rows: number }>`SELECT count(*)::integer AS rows FROM charge WHERE state = 'pending.sending'`,
+    )
+    return row!
+  }
+
+  it("fail only for the account whose payment cannot be settled, which is settled later", async () => {
+    const accounts = await Promise.all(Array.from({ length: 4 }, newAccount))
+    const mend = await refuse("charge", accounts[0]!.id)
+    const [broken, ...others] = await together(accounts.map((one) => () => sell(one.api)))
+    expect(others.map((answer) => data(answer, 201).status)).toEqual(others.map(() => "succeeded"))
+    const pending = data(broken!, 201)
+    expect(pending.status).toBe("pending")
+    await mend()
+    await eventually(async () =>
+      data(await accounts[0]!.api.get(`/charges/${pending.id}`)).status === "succeeded" ? true : undefined,
+    )
+  })
+
+  it("keep their responses for a repeated request, except the one that cannot be stored, which is finished", async () => {
+    const accounts = await Promise.all(Array.from({ length: 4 }, newAccount))
+    const key = { "idempotency-key": "together" }
+    const sales = await Promise.all(
+      accounts.map(async (one) => ({
+        one,
+        body: {
+          customer: await createCustomer(one.api),
+          amount: 5000,
+          currency: "NGN",
+          payment_method: "pm_test_success",
+        },
+      })),
+    )
+    const mend = await refuse("idempotency_record", accounts[0]!.id)
+    const first = await together(
+      sales.map(
+        ({ one, body }) =>
+          () =>
+            one.api.post("/charges", body, key),
+      ),
+    )
+    for (const answer of first) expect(data(answer, 201).status).toBe("succeeded")
+    await mend()
+    const again = await Promise.all(sales.map(({ one, body }) => one.api.post("/charges", body, key)))
+    expect(again.map(({ body }) => body)).toEqual(first.map(({ body }) => body))
+    for (const { one } of sales) expect((await one.api.all("/charges")).length).toBe(1)
   })
 })
 
