@@ -1,6 +1,7 @@
 /** The server: the only place that combines all layers. */
 import { Cause, Effect, Exit, Fiber, Layer, type Redacted, Result } from "effect"
 import { endpoints, publicRoutes } from "./app/api.ts"
+import { dryRunLayer } from "./app/dryRun.ts"
 import { expanders } from "./app/objects.ts"
 import { observabilityLayer, serveMetrics } from "./app/observability.ts"
 import { pageUrlsLayer } from "./app/pageUrls.ts"
@@ -108,6 +109,7 @@ const serve = Effect.fnUntraced(function* (
     Layer.mergeAll(
       Batches.layer,
       StoredResponses.layer,
+      dryRunLayer,
       CheckoutLinks.layer,
       PlanStartLimit.layer(config.rateLimits.instalmentPlans),
       Deletions.layer,

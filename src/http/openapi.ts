@@ -204,10 +204,11 @@ const queryParameters = (declaration: Declaration): ReadonlyArray<Json> => {
 const successSchema = (declaration: Declaration): Json => {
   const object = component(nameOf(declaration.success))
   const data = declaration.list === true ? { type: "array", items: object } : object
-  const meta = { $ref: "#/components/schemas/list_meta" }
+  const name = declaration.list === true ? "list_meta" : declaration.dryRun === true ? "dry_run_meta" : undefined
+  const meta = { $ref: `#/components/schemas/${name}` }
   return {
     type: "object",
-    properties: { success: { const: true }, data, ...(declaration.list === true ? { meta } : {}) },
+    properties: { success: { const: true }, data, ...(name === undefined ? {} : { meta }) },
     required: ["success", "data", ...(declaration.list === true ? ["meta"] : [])],
   }
 }
@@ -267,6 +268,9 @@ const operation = (declaration: Declaration, origin: string): Json => ({
     })),
     ...(declaration.method === "POST" ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
     ...(takesCell(declaration) ? [{ $ref: "#/components/parameters/Cell" }] : []),
+    ...(declaration.dryRun === true
+      ? [{ $ref: "#/components/parameters/DryRun" }, { $ref: "#/components/parameters/Assume" }]
+      : []),
     ...queryParameters(declaration),
   ],
   ...(declaration.body === undefined ? {} : { requestBody: requestBody(jsonSchema(declaration.body), declaration) }),

@@ -1,6 +1,7 @@
 /** The fixed parts of the OpenAPI document: components that all operations share, and webhook deliveries. */
 import type { Json } from "../base/json.ts"
 import { CATALOGUE } from "../base/problem.ts"
+import { ASSUMPTIONS } from "./DryRun.ts"
 
 /** A reference to a header of these components. */
 export const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
@@ -36,6 +37,20 @@ export const COMPONENTS = {
       description: "A retry with the same key and body gets the first response (kept 24 hours)",
       schema: { type: "string", minLength: 1, maxLength: 255 },
     },
+    DryRun: {
+      name: "dry_run",
+      in: "query",
+      description:
+        "true: the request is decided and answered like a real one, with meta.changes for what it would have brought about, and nothing happens",
+      schema: { type: "string", enum: ["true", "false"], default: "false" },
+    },
+    Assume: {
+      name: "assume",
+      in: "query",
+      description:
+        "How all payments of a dry run end; failure is insufficient_funds. Without it, test methods answer as always and other payments succeed",
+      schema: { type: "string", enum: ASSUMPTIONS },
+    },
     Cell: {
       name: "cell",
       in: "query",
@@ -46,8 +61,36 @@ export const COMPONENTS = {
   },
 } as const satisfies Json
 
+const list = (items: Json): Json => ({ type: "array", items })
+const word: Json = { type: "string" }
+const instant: Json = { type: "string", format: "date-time" }
+const object = (properties: Readonly<Record<string, Json>>): Json => ({
+  type: "object",
+  properties,
+  required: Object.keys(properties),
+})
+
+/** What a dry run adds to a response (decision S1). */
+const DRY_RUN_META: Json = object({
+  dry_run: { const: true },
+  changes: object({
+    charges: list({ $ref: "#/components/schemas/charge" }),
+    refunds: list({ type: "object" }),
+    events: list(object({ type: word, object: { type: "object" }, previous_attributes: { type: "object" } })),
+    ledger_entries: list(
+      object({
+        kind: word,
+        lines: list(object({ account: word, debit: { type: "integer" }, credit: { type: "integer" } })),
+      }),
+    ),
+    nudges: list(object({ template: word, channel: word, at: instant })),
+    timers: list(object({ name: word, at: instant })),
+  }),
+})
+
 /** Schemas that no endpoint declares. */
 export const SCHEMAS: Json = {
+  dry_run_meta: DRY_RUN_META,
   list_meta: {
     type: "object",
     properties: {

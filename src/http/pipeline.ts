@@ -31,7 +31,7 @@ import {
 import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import type { PublicRoute } from "./publicRoutes.ts"
-import { parseQuery } from "./query.ts"
+import { isDryRun, parseQuery } from "./query.ts"
 import { createRoutes, type Match } from "./routes.ts"
 import { type AuthenticatedCaller, type Reply, replay, runHandler } from "./runHandler.ts"
 import { addressOf, environment, hostOf, isSecure } from "./transport.ts"
@@ -166,7 +166,7 @@ const tenantOf = (key: KnownKey, params: Readonly<Record<string, string>>, livem
 const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint<R>>, tenant: Tenant, raw: Json) {
   const { declaration, handler } = match.endpoint
   const judges = validatorsOf(declaration)
-  const { expand: fields, values, fault } = parseQuery(call.url.search, declaration)
+  const { expand: fields, values, dryRun, fault } = parseQuery(call.url.search, declaration)
   const judged = judges.query(values).decoded
   // A wrong parameter before the fault is refused first. A missing one is not, since it may follow the fault.
   const query = yield* fault === undefined
@@ -187,7 +187,7 @@ const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint
   // Postgres stores no NUL character, so no object has such an ID.
   const impossible = Object.values(match.params).find((id) => id.includes("\0"))
   if (impossible !== undefined) return yield* noSuch("object", impossible)
-  return { query, fields, body }
+  return { query, fields, dryRun, body }
 })
 
 /** Makes the key of a record. Callers invent keys, so the keys of public callers are kept apart by address, as accounts' are by account. */
@@ -203,6 +203,12 @@ const TRIES = 3
 
 const failsWith = (cause: Cause.Cause<Failure>, test: (error: Failure) => boolean): boolean =>
   cause.reasons.some((reason) => Cause.isFailReason(reason) && test(reason.error))
+
+const KEY_OF_DRY_RUN = problem(
+  "parameter_invalid",
+  "A dry run changes nothing, so it takes no Idempotency-Key: leave the header out.",
+  "Idempotency-Key",
+)
 
 /** Runs `work` once for each idempotency key; a replay gets the first response, as `again` renders it. */
 const once = Effect.fnUntraced(function* <R, R2>(
@@ -291,11 +297,11 @@ export const createPipeline = <R>(
     const hold = asker.kind === "public" ? (bytes: number) => limits.buffer(call, asker.address, bytes) : undefined
     const raw = isWrite(node) ? yield* readJson(node, hold) : {}
     const run = (keyed: KeyedTry | undefined) =>
-      Effect.flatMap(decode(call, match, tenant, raw), ({ body, query, fields }) => {
+      Effect.flatMap(decode(call, match, tenant, raw), ({ body, query, fields, dryRun }) => {
         const caller = { name: nameOf(asker) }
         const recordKey = keyed?.key.name ?? null
         const request = { ...tenant, caller, id: params.id ?? "", params, body, query, recordKey }
-        return runHandler({ endpoint, request, asker, keyed, fields, expanders })
+        return runHandler({ endpoint, request, asker, keyed, fields, dryRun, expanders })
       })
     const again = (stored: Stored) => {
       const requested = url.searchParams.getAll("expand[]")
@@ -304,6 +310,8 @@ export const createPipeline = <R>(
         replay(tenant, stored, [...new Set(requested)], expanders),
       )
     }
+    if (isDryRun(url, endpoint.declaration) && node.headers["idempotency-key"] !== undefined)
+      return yield* KEY_OF_DRY_RUN
     const reply: Reply = yield* once(node, pathOf(place), tenant, asker, raw, run, again).pipe(
       Effect.catchIf(
         (error) => asker.kind === "account" && error._tag === "Problem" && error.code === "resource_missing",

@@ -1,5 +1,6 @@
-/** Parses query strings: plain parameters, `expand[]` and `metadata[key]`. A repeated or unknown parameter is refused. */
+/** Parses query strings: plain parameters, `expand[]`, `metadata[key]`, `dry_run` and `assume`. A repeated or unknown parameter is refused. */
 import { invalid, type Problem } from "../base/problem.ts"
+import { ASSUMPTIONS, type DryRunOptions } from "./DryRun.ts"
 import { type Declaration, takesCell } from "./Endpoint.ts"
 import { queryParameters } from "./escapes.ts"
 import { expansionFault } from "./expand.ts"
@@ -8,17 +9,28 @@ import { expansionFault } from "./expand.ts"
 export interface ParsedQuery {
   readonly expand: ReadonlyArray<string>
   readonly values: Readonly<Record<string, unknown>>
+  /** Undefined: a real request. */
+  readonly dryRun?: DryRunOptions
   readonly fault?: Problem
 }
+
+/** The parameters of a dry run, which stand beside those of the endpoint. */
+const DRY_RUN = { dry_run: ["true", "false"], assume: ASSUMPTIONS } as const
+
+/** Whether the query asks for a dry run of an endpoint that has them. */
+export const isDryRun = (url: URL, { dryRun }: Declaration): boolean =>
+  dryRun === true && url.searchParams.get("dry_run") === "true"
 
 const METADATA = /^metadata\[(.+)\]$/s
 
 export const parseQuery = (search: string, declaration: Declaration): ParsedQuery => {
   const expand: Array<string> = []
   const values: Record<string, unknown> = Object.create(null)
+  const dry: { dry_run?: string; assume?: string } = {}
   const upTo = (fault?: Problem): ParsedQuery => ({
     expand: [...new Set(expand)],
     values: { ...values },
+    ...(dry.dry_run === "true" ? { dryRun: { assume: ASSUMPTIONS.find((one) => one === dry.assume) } } : {}),
     ...(fault === undefined ? {} : { fault }),
   })
   for (const parameter of queryParameters(search)) {
@@ -28,6 +40,13 @@ export const parseQuery = (search: string, declaration: Declaration): ParsedQuer
       return upTo(invalid(name.replaceAll("\0", ""), "A parameter contains a NUL character."))
     // For the proxy that routed the request here (decision O2).
     if (name === "cell" && takesCell(declaration)) continue
+    if (declaration.dryRun === true && (name === "dry_run" || name === "assume")) {
+      if (dry[name] !== undefined) return upTo(invalid(name, `${name} is given twice.`))
+      const allowed: ReadonlyArray<string> = DRY_RUN[name]
+      if (!allowed.includes(value)) return upTo(invalid(name, `${name} must be ${allowed.join(" or ")}.`))
+      dry[name] = value
+      continue
+    }
     if (name === "expand[]") {
       expand.push(value)
       const fault = expansionFault(expand, declaration)
@@ -45,5 +64,7 @@ export const parseQuery = (search: string, declaration: Declaration): ParsedQuer
     if (name in values) return upTo(invalid(name, `${name} is given twice.`))
     values[name] = value
   }
+  if (dry.assume !== undefined && dry.dry_run !== "true")
+    return upTo(invalid("assume", "assume belongs to a dry run: add dry_run=true."))
   return upTo()
 }

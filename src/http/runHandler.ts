@@ -7,6 +7,7 @@ import { unitOfWork } from "../db/UnitOfWork.ts"
 import { PIPELINED } from "../postgres/pipelining.ts"
 import type { KnownKey } from "../security/key/Keys.ts"
 import { Batches, type StartAll } from "./batches.ts"
+import { DryRun, type DryRunOptions } from "./DryRun.ts"
 import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
@@ -38,11 +39,13 @@ export interface Run<R> {
   readonly keyed: KeyedTry | undefined
   /** The fields to expand. */
   readonly fields: ReadonlyArray<string>
+  /** Undefined: a real request. */
+  readonly dryRun: DryRunOptions | undefined
   readonly expanders: Expanders
 }
 
 /** A run of any endpoint. */
-type AnyRun = Pick<Run<never>, "asker" | "request">
+type AnyRun = Pick<Run<never>, "asker" | "request" | "dryRun">
 
 type Returned = Json | Page<Json>
 
@@ -111,7 +114,7 @@ const reading = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
 /** Counts live writes of one tenant; returns a function that makes the headers of each, in their order, after the commit. */
 const count = Effect.fnUntraced(function* (runs: ReadonlyArray<AnyRun>) {
   const [first] = runs
-  if (first === undefined || !first.request.livemode || first.asker.kind !== "account")
+  if (first === undefined || !first.request.livemode || first.asker.kind !== "account" || first.dryRun !== undefined)
     return (): ReadonlyArray<Headers> => runs.map(() => ({}))
   return yield* (yield* Metering).count(first.asker, runs.length)
 })
@@ -166,13 +169,13 @@ const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
   )
 })
 
-/** Runs a request in a transaction: in a batch if the handler has a `lockKey`, else alone. */
+/** Runs a request in a transaction: in a batch if the handler has a `lockKey`, else alone, as a dry run is. */
 const inTransaction = <R, A, R2>(
   run: Run<R>,
   lockKey: ((request: Request<unknown, unknown>) => string) | undefined,
   work: StartAll<Run<R>, A, R2>,
 ) =>
-  lockKey === undefined
+  lockKey === undefined || run.dryRun !== undefined
     ? writing(
         run,
         Effect.flatMap(work(run.request, [run]), ([only]) => only!),
@@ -264,8 +267,7 @@ const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R
   return { ...(yield* orMade(finished, unfinished)), headers: headers() }
 })
 
-/** Runs the handler; returns its response. */
-export const runHandler = <R>(run: Run<R>) => {
+const runReal = <R>(run: Run<R>) => {
   const { handler } = run.endpoint
   switch (handler.kind) {
     case "read":
@@ -276,3 +278,13 @@ export const runHandler = <R>(run: Run<R>) => {
       return runTwoPhase(run, handler)
   }
 }
+
+/** Runs the handler and undoes it; adds to the response what it would have brought about. */
+const runDry = Effect.fnUntraced(function* <R>(run: Run<R>, options: DryRunOptions) {
+  const { result, changes } = yield* (yield* DryRun).run(tenantInDatabase(run), options, runReal(run))
+  const meta = JSON.stringify({ dry_run: true, changes })
+  return { ...result, body: `${result.body.slice(0, -1)},"meta":${meta}}` } satisfies Reply
+})
+
+/** Runs the handler; returns its response. */
+export const runHandler = <R>(run: Run<R>) => (run.dryRun === undefined ? runReal(run) : runDry(run, run.dryRun))

@@ -52,6 +52,15 @@ const insertNew = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>)
   return existing
 })
 
+const watched = new WeakMap<UnitOfWork, Array<Outcome>>()
+
+/** Keeps the outcomes that are written into a unit of work from now on, in their order, for a dry run to show. */
+export const watch = (unit: UnitOfWork): ReadonlyArray<Outcome> => {
+  const outcomes: Array<Outcome> = []
+  watched.set(unit, outcomes)
+  return outcomes
+}
+
 const NONE: ReadonlySet<string> = new Set()
 
 /** Sets and clears timers. A wall-clock timer gets a job that wakes the sweep. */
@@ -115,5 +124,6 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
     unit,
     written.flatMap(({ events }) => events),
   )
+  watched.get(unit)?.push(...written)
   return written
 })

@@ -330,7 +330,7 @@ describe("a webhook endpoint", () => {
         const [row] = await database.run(
           (sql) => sql<{ failures: number }>`SELECT failures FROM webhook_endpoint WHERE id = ${id}`,
         )
-        return receiver.at(path).length >= had + times && row!.failures === had + times ? true : undefined
+        return receiver.at(path).length >= had + times && row!.failures >= had + times ? true : undefined
       })
     }
     const since = (days: number) =>
@@ -338,12 +338,13 @@ describe("a webhook endpoint", () => {
         (sql) =>
           sql`UPDATE webhook_endpoint SET failing_since = now() - make_interval(days => ${days}::int) WHERE id = ${id} RETURNING 1`,
       )
+    // On a slow machine each event may also have failed a second time: its first retry comes after 5 s.
     await fail(2)
     await since(6)
-    await fail(7)
+    await fail(1)
     expect(data(await api.get(`/webhook-endpoints/${id}`)).status).toBe("enabled")
     await since(4)
-    await fail(2)
+    await fail(8)
     expect(data(await api.get(`/webhook-endpoints/${id}`)).status).toBe("enabled")
     await since(5)
     await trigger("fails.again")

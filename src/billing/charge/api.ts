@@ -113,6 +113,7 @@ export const chargeApi = {
   create: declare({
     method: "POST",
     path: "/charges",
+    dryRun: true,
     summary: "Charge a customer once",
     notes:
       "Without payment_method the customer's default payment method is charged. The charge is attempted within the request: the response is 201 with the status succeeded, failed, or pending if the rail has not decided yet.",
@@ -147,6 +148,7 @@ export const chargeApi = {
   retry: declare({
     method: "POST",
     path: "/charges/:id/retry",
+    dryRun: true,
     summary: "Retry a failed charge now",
     ...shared,
     body: ChargeRetry,

@@ -70,6 +70,7 @@ export const customerApi = {
   create: declare({
     method: "POST",
     path: "/customers",
+    dryRun: true,
     summary: "Create a customer",
     access: "customers",
     body: CustomerCreate,
@@ -104,6 +105,7 @@ export const customerApi = {
   update: declare({
     method: "PATCH",
     path: "/customers/:id",
+    dryRun: true,
     summary: "Update a customer",
     access: "customers",
     body: CustomerPatch,
@@ -127,6 +129,7 @@ export const customerApi = {
   deleteMethod: declare({
     method: "DELETE",
     path: "/customers/:id/payment-methods/:payment_method",
+    dryRun: true,
     summary: "Remove a payment method from a customer",
     notes:
       "Subscriptions that had it as their own payment method return to the customer's default, which is charged immediately for what they owe.",

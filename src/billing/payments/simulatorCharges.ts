@@ -27,7 +27,7 @@ import { insertStatusChecks } from "./statusChecks.ts"
 const MAX_RECOVERED = 500
 
 /** Limit of rounds: an attempt can lead to another one, with a newly set payment method. The rest is left to the recovery. */
-const MAX_ROUNDS = 10
+export const MAX_ROUNDS = 10
 
 /** The one-time codes that buyers typed, by charge ID. They are never stored: after a crash the charge continues without one. */
 export type Codes = ReadonlyMap<string, string>
@@ -53,7 +53,7 @@ export interface SettlementReport {
 export const isLocked = (cause: Cause.Cause<SqlError.SqlError>): boolean =>
   cause.reasons.every((reason) => Cause.isFailReason(reason) && isLockTimeout(reason.error))
 
-const toRail = (charge: ChargeRow, now: number, codes = NO_CODES): RailCharge => ({
+export const toRail = (charge: ChargeRow, now: number, codes = NO_CODES): RailCharge => ({
   account_id: charge.account_id,
   livemode: charge.livemode,
   reference: charge.id,
@@ -66,7 +66,7 @@ const toRail = (charge: ChargeRow, now: number, codes = NO_CODES): RailCharge =>
   code: codes.get(charge.id) ?? null,
 })
 
-const NO_METHOD: RailAnswer = {
+export const NO_METHOD: RailAnswer = {
   type: "rail.failed",
   code: "payment_method_inactive",
   message: "The customer has no payment method.",
@@ -111,7 +111,7 @@ const settleEach = Effect.fnUntraced(function* (
 })
 
 /** The time of an answer: never before its question, which may be sent later than it was due. */
-const answeredAt = (charge: ChargeRow, nowOf: NowOf): number => Math.max(charge.sent_at, nowOf(charge))
+export const answeredAt = (charge: ChargeRow, nowOf: NowOf): number => Math.max(charge.sent_at, nowOf(charge))
 
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
 const attempt = Effect.fnUntraced(function* (

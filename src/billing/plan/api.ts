@@ -200,6 +200,7 @@ export const planApi = {
   create: declare({
     method: "POST",
     path: "/plans",
+    dryRun: true,
     summary: "Create a plan",
     notes: "retry_logic.retry_intervals_days must not be empty while retries are enabled and max_attempts is above 0.",
     access: "plans",
@@ -230,6 +231,7 @@ export const planApi = {
   update: declare({
     method: "PATCH",
     path: "/plans/:id",
+    dryRun: true,
     summary:
       "Update a plan: omitted parameters stay unchanged; null resets a parameter to its default unless null is a valid value",
     access: "plans",
@@ -242,6 +244,7 @@ export const planApi = {
   archive: declare({
     method: "POST",
     path: "/plans/:id/archive",
+    dryRun: true,
     summary: "Archive a plan: it takes no new subscriptions",
     access: "plans",
     status: 200,
@@ -251,6 +254,7 @@ export const planApi = {
   unarchive: declare({
     method: "POST",
     path: "/plans/:id/unarchive",
+    dryRun: true,
     summary: "Unarchive a plan",
     access: "plans",
     status: 200,

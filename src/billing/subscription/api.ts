@@ -181,6 +181,7 @@ export const subscriptionApi = {
   create: declare({
     method: "POST",
     path: "/subscriptions",
+    dryRun: true,
     summary: "Create a subscription",
     notes: `Without payment_method the customer's default payment method is charged. Without trial_days the plan's trial_days apply. Without start_at the subscription starts now; start_at must be in the future. quantity times the plan's amount is at most ${MAX_AMOUNT_KOBO} kobo. Without a trial or a later start, the first payment is attempted within the request: the response is 201 with the status active, cancelled (nonpayment) if the payment is declined, or incomplete if the rail has not decided yet.`,
     ...shared,
@@ -209,6 +210,7 @@ export const subscriptionApi = {
   update: declare({
     method: "PATCH",
     path: "/subscriptions/:id",
+    dryRun: true,
     summary: "Update a subscription",
     notes: `A new quantity applies from the next renewal. quantity times the plan's amount is at most ${MAX_AMOUNT_KOBO} kobo.`,
     ...shared,
@@ -220,6 +222,7 @@ export const subscriptionApi = {
   pause: declare({
     method: "POST",
     path: "/subscriptions/:id/pause",
+    dryRun: true,
     summary: "Pause an active subscription",
     notes: "resumes_at must be in the future; without it the subscription is paused until it is resumed.",
     ...shared,
@@ -237,6 +240,7 @@ export const subscriptionApi = {
   resume: declare({
     method: "POST",
     path: "/subscriptions/:id/resume",
+    dryRun: true,
     summary: "Resume a paused subscription: a new period starts now and is charged",
     ...shared,
     status: 200,
@@ -245,6 +249,7 @@ export const subscriptionApi = {
   cancel: declare({
     method: "POST",
     path: "/subscriptions/:id/cancel",
+    dryRun: true,
     summary: "Cancel a subscription, now or at period end",
     notes:
       "At period end the units of the last period are charged once, if they cost 100 kobo or more. The subscription is cancelled when that charge succeeds or fails. Cancelling now charges nothing.",
@@ -257,6 +262,7 @@ export const subscriptionApi = {
   reportUnits: declare({
     method: "POST",
     path: "/subscriptions/:id/unit-records",
+    dryRun: true,
     summary: "Report units used in the current period",
     notes:
       "increment adds to the period's units, set replaces them. On a per_delivery plan an increment reports deliveries, which are billed immediately, and set is refused. timestamp must be within the current period and not in the future; the default is now.",

@@ -79,6 +79,7 @@ export const checkoutApi = {
   create: declare({
     method: "POST",
     path: "/checkout-sessions",
+    dryRun: true,
     summary: "Create a checkout session, and send the buyer to its url",
     notes:
       "Mode subscription needs plan, and quantity is 1 by default; mode setup takes neither. Without customer the page asks for the buyer's details.",
@@ -119,6 +120,7 @@ export const checkoutApi = {
   expire: declare({
     method: "POST",
     path: "/checkout-sessions/:id/expire",
+    dryRun: true,
     summary: "Expire an open checkout session now",
     ...shared,
     status: 200,

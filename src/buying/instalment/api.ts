@@ -138,6 +138,7 @@ export const instalmentApi = {
   createProduct: declare({
     method: "POST",
     path: "/provider-savings/products",
+    dryRun: true,
     summary: "Offer a product in instalments",
     notes: "Fixed mode needs at least one of allowedFrequencies; flexible mode takes none. Amounts are whole naira.",
     ...merchantAccess,
@@ -158,6 +159,7 @@ export const instalmentApi = {
   updateProduct: declare({
     method: "PATCH",
     path: "/provider-savings/products/:id",
+    dryRun: true,
     summary: "Change a product; plans that have started keep their terms",
     ...merchantAccess,
     body: ProductPatch,
@@ -196,6 +198,7 @@ export const instalmentApi = {
   extend: declare({
     method: "POST",
     path: "/provider-savings/:id/extend",
+    dryRun: true,
     summary: "Give a buyer more time: by days, or to a deadline",
     notes: "Takes days or deadline, one of the two; a deadline is later than the one before.",
     ...merchantAccess,
@@ -208,6 +211,7 @@ export const instalmentApi = {
   ship: declare({
     method: "POST",
     path: "/provider-savings/:id/ship",
+    dryRun: true,
     summary: "Mark a completed plan as shipped",
     ...merchantAccess,
     status: 200,
@@ -217,6 +221,7 @@ export const instalmentApi = {
   deliver: declare({
     method: "POST",
     path: "/provider-savings/:id/deliver",
+    dryRun: true,
     summary: "Mark a shipped plan as delivered",
     ...merchantAccess,
     status: 200,

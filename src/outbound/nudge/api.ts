@@ -107,6 +107,7 @@ export const nudgeApi = {
   create: declare({
     method: "POST",
     path: "/nudges",
+    dryRun: true,
     summary: "Send a reminder to a customer",
     notes:
       "custom_message is required with the template custom, and not allowed with others. Without channels, those of the subscription's plan are tried; without a subscription, all three.",
