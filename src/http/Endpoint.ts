@@ -116,6 +116,8 @@ export interface Declaration<
   /** The business type whose accounts have this endpoint; undefined: all have it (decision L1). */
   readonly vertical?: string
   readonly sandboxOnly?: boolean
+  /** Whether a POST only reads: then the read level of its scope suffices. */
+  readonly changesNothing?: boolean
   /** Whether it takes `dry_run` and `assume` (decision S1). */
   readonly dryRun?: boolean
   readonly body?: Schema.Codec<Body, unknown>

@@ -9,7 +9,8 @@ import { type Level, reaches, type Scope } from "../security/key/scopes.ts"
 import type { Declaration } from "./Endpoint.ts"
 
 /** The level of its scope that a call needs. */
-export const levelOf = ({ method }: Pick<Declaration, "method">): Level => (method === "GET" ? "read" : "write")
+export const levelOf = ({ method, changesNothing = false }: Pick<Declaration, "method" | "changesNothing">): Level =>
+  method === "GET" || changesNothing ? "read" : "write"
 
 export const requireScope = (key: AccountKey, scope: Scope, level: Level): Effect.Effect<void, Problem> =>
   key.type !== "restricted" || reaches(key.scopes, scope, level)

@@ -11,7 +11,7 @@ import { EXAMPLE_CARD, PaymentMethodSummary } from "../payment_method/api.ts"
 
 const { Boolean: Bool, Int, Literal, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
-const Line = Struct({
+export const Line = Struct({
   type: Literals(LINE_TYPES),
   description: Text,
   quantity: Int,

@@ -72,6 +72,22 @@ export const newSubscription = (input: NewSubscription): SubscriptionTransition 
   return { ...first, row }
 }
 
+/** Checks whether a plan takes a subscription with these inputs. Returns its quantity and its start. */
+export const checkStart = Effect.fnUntraced(function* (
+  input: Pick<SubscriptionCreate, "quantity" | "start_at">,
+  plan: PlanTerms,
+  now: number,
+) {
+  const quantity = input.quantity ?? 1
+  yield* checkAmount(plan.amount_kobo, quantity)
+  const startAt = input.start_at === undefined ? now : parseInstant(input.start_at)!
+  if (startAt < now)
+    return yield* invalid("start_at", `start_at must be in the future: it is ${formatInstant(now)} for this customer.`)
+  if (plan.status === "archived")
+    return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
+  return { quantity, startAt }
+})
+
 /** Decides one request for a subscription. */
 const decide = Effect.fnUntraced(function* (
   tenant: Tenant,
@@ -82,14 +98,8 @@ const decide = Effect.fnUntraced(function* (
   const customer = yield* payer.found
   if (plan === undefined) return yield* noSuchReference("plan", input.plan, "plan")
   const named = yield* payer.named
-  const quantity = input.quantity ?? 1
-  yield* checkAmount(plan.amount_kobo, quantity)
   const now = yield* payer.now
-  const startAt = input.start_at === undefined ? now : parseInstant(input.start_at)!
-  if (startAt < now)
-    return yield* invalid("start_at", `start_at must be in the future: it is ${formatInstant(now)} for this customer.`)
-  if (plan.status === "archived")
-    return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
+  const { quantity, startAt } = yield* checkStart(input, plan, now)
   const paying = payingBy(payer, named, customer, now)
   if (paying === undefined) {
     return yield* problem(

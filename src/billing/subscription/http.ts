@@ -6,6 +6,8 @@ import { checkMethod } from "../payment_method/paymentMethods.ts"
 import { recoverCharges } from "../payments/simulatorCharges.ts"
 import { subscriptionApi } from "./api.ts"
 import { createSubscriptions } from "./create.ts"
+import { forecastApi } from "./forecastApi.ts"
+import { forecastNew, forecastOf } from "./forecasts.ts"
 import { renderSubscription, subscriptions } from "./subscription.ts"
 import { cancelSubscriptions, pauseSubscriptions, resumeSubscriptions, updateSubscriptions } from "./subscriptions.ts"
 import { finishReport, renderUnitRecord, reportAllUnits, unitRecords } from "./units.ts"
@@ -45,6 +47,15 @@ export const subscriptionEndpoints = [
   bind(subscriptionApi.get, {
     kind: "read",
     run: (request) => Effect.map(subscriptions.get(request, request.id), renderSubscription),
+  }),
+  bind(forecastApi.get, {
+    kind: "read",
+    run: (request) => forecastOf(request, request.id, request.query),
+  }),
+  bind(forecastApi.create, {
+    kind: "read",
+    check: checkMethod("payment_method"),
+    run: (request) => forecastNew(request, request.body),
   }),
   bind(subscriptionApi.update, {
     ...staged,

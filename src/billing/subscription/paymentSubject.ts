@@ -20,7 +20,7 @@ export const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
   )
 
 /** Returns the event that an answer means to the charge's subscription, if any. */
-const eventOf = (
+export const eventOf = (
   subscription: SubscriptionRow,
   { before, after, at, methodId, retryNotBefore }: Answered,
   terms: Terms | undefined,

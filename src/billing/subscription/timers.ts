@@ -1,5 +1,6 @@
 /** Handles due timers of subscriptions. */
 import { Effect } from "effect"
+import type { QuietHours } from "../../../machines/reminders.ts"
 import type { subscriptionMachine } from "../../../machines/subscription.ts"
 import type { NowOf } from "../../base/time.ts"
 import { refOf } from "../../db/tenant.ts"
@@ -9,50 +10,55 @@ import { advance } from "../../runtime/lifecycle.ts"
 import { type Outcome, rescheduled } from "../../runtime/outcome.ts"
 import { commitAttempts } from "../payments/commitAttempts.ts"
 import { collect } from "../payments/simulatorCharges.ts"
-import { dueReminder, nextReminder } from "./reminders.ts"
+import { dueReminder, nextReminder, type Rules } from "./reminders.ts"
 import { REMINDER, type SubscriptionRow, subscriptionLifecycle } from "./subscription.ts"
-import { readRules, readTerms, unitFacts } from "./terms.ts"
+import { readRules, readTerms, type Terms, unitFacts } from "./terms.ts"
 import { outcomesOf, type SubscriptionCommand } from "./transition.ts"
 
 type DueSubscription = Due<typeof subscriptionMachine, SubscriptionRow, typeof REMINDER>
+type DueDelay = Exclude<DueSubscription["event"], { readonly type: typeof REMINDER }>
 
-interface Sorted {
-  readonly commands: ReadonlyArray<SubscriptionCommand>
-  /** Subscriptions that get the timer of their next reminder instead. */
-  readonly rescheduled: ReadonlyArray<Outcome>
-}
-
-/** Turns due reminders into commands. If the plan changed, or an outage made a reminder too late, sets the next one instead. */
-const sortReminders = Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, nowOf: NowOf) {
-  const reminding = due.flatMap(({ row, event }) => (event.type === REMINDER ? [{ row, at: event.at }] : []))
-  const rules = yield* readRules(reminding.map(({ row }) => row))
-  const { quietOf } = yield* Nudging
-  const commands: Array<SubscriptionCommand> = []
-  const others: Array<Outcome> = []
-  for (const { row, at } of reminding) {
-    const planRules = rules.get(row.plan_id)!
-    const reminder = dueReminder(row, at, planRules, quietOf(row), nowOf(row))
-    if (reminder !== undefined) commands.push({ row, event: { type: REMINDER, at, ...reminder } })
-    else
-      others.push(rescheduled(subscriptionLifecycle, row, nextReminder(row, at, planRules, quietOf(row), nowOf(row))))
-  }
-  return { commands, rescheduled: others } satisfies Sorted
+/** The command of a due delay of the machine. */
+export const delayCommand = (row: SubscriptionRow, event: DueDelay, terms: Terms): SubscriptionCommand => ({
+  row,
+  event: { ...event, ...unitFacts(row, terms), ...(row.pause === null ? {} : { proRate: terms.pro_rate }) },
 })
+
+/**
+ * The command of a reminder due at `at`. If the plan changed, or an outage made the reminder too late, the outcome that sets the next one
+ * instead.
+ */
+export const reminderCommand = (
+  row: SubscriptionRow,
+  at: number,
+  rules: Rules,
+  quiet: QuietHours | null,
+  now: number,
+): { readonly command: SubscriptionCommand } | { readonly later: Outcome } => {
+  const reminder = dueReminder(row, at, rules, quiet, now)
+  return reminder === undefined
+    ? { later: rescheduled(subscriptionLifecycle, row, nextReminder(row, at, rules, quiet, now)) }
+    : { command: { row, event: { type: REMINDER, at, ...reminder } } }
+}
 
 export const subscriptionTimers = timerHandler(
   subscriptionLifecycle,
   Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, nowOf: NowOf) {
     const terms = yield* readTerms(due.map(({ row }) => refOf(row)))
-    const reminders = yield* sortReminders(due, nowOf)
-    const commands = due.flatMap(({ row, event }): ReadonlyArray<SubscriptionCommand> => {
-      if (event.type === REMINDER) return []
-      const rowTerms = terms.get(row.id)!
-      const credited = row.pause === null ? {} : { proRate: rowTerms.pro_rate }
-      return [{ row, event: { ...event, ...unitFacts(row, rowTerms), ...credited } }]
-    })
-    const transitions = advance(subscriptionLifecycle, [...commands, ...reminders.commands])
+    const rules = yield* readRules(due.flatMap(({ row, event }) => (event.type === REMINDER ? [row] : [])))
+    const { quietOf } = yield* Nudging
+    const decided = due.map(({ row, event }) =>
+      event.type === REMINDER
+        ? reminderCommand(row, event.at, rules.get(row.plan_id)!, quietOf(row), nowOf(row))
+        : { command: delayCommand(row, event, terms.get(row.id)!) },
+    )
+    const transitions = advance(
+      subscriptionLifecycle,
+      decided.flatMap((one) => ("command" in one ? [one.command] : [])),
+    )
     const { outcomes, attempts } = yield* outcomesOf(transitions, { nowOf, terms })
-    yield* commitAttempts([...outcomes, ...reminders.rescheduled], attempts, { urgent: false })
+    const later = decided.flatMap((one) => ("later" in one ? [one.later] : []))
+    yield* commitAttempts([...outcomes, ...later], attempts, { urgent: false })
     return collect(attempts, nowOf)
   }),
 )

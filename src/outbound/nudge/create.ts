@@ -70,6 +70,9 @@ export type Addressees = ReadonlyMap<string, Addressee>
 
 const nameOf = (customerId: string, planId: string | null): string => `${customerId} ${planId ?? ""}`
 
+export const addresseesOf = (all: ReadonlyArray<Addressee>): Addressees =>
+  new Map(all.map((one) => [nameOf(one.customer_id, one.plan_id), one]))
+
 const WANTED = { account_id: "text", livemode: "boolean", customer_id: "text", plan_id: "text" } as const
 
 /** Reads the addressees of these customers and plans. */
@@ -90,7 +93,7 @@ export const readAddressees = Effect.fnUntraced(function* (
     CROSS JOIN LATERAL (SELECT * FROM customer WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.customer_id) OFFSET 0) c
     CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = r.account_id OFFSET 0) a
     LEFT JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.plan_id) OFFSET 0) p ON true`
-  return new Map(found.map((one) => [nameOf(one.customer_id, one.plan_id), one]))
+  return addresseesOf(found)
 })
 
 /** Builds a new nudge; undefined if its customer does not exist any more. The commit skips a reminder that already exists. */
