@@ -8,11 +8,15 @@ import type { Fragment, Statement } from "effect/sql/Statement"
 import type { PendingStatement, PendingWrites } from "../postgres/connection.ts"
 import { sqlStateOf } from "../postgres/errors.ts"
 import { CurrentTransaction } from "../postgres/transaction.ts"
+import { Causes } from "./Causes.ts"
 import type { Change, Table } from "./table.ts"
 import type { Ref } from "./tenant.ts"
 
 /** A named part (CTE) of a statement. Later parts can refer to its result by name. */
-export type CtePart = readonly [name: string, statement: Statement<object>]
+type CtePart = readonly [name: string, statement: Statement<object>]
+
+/** A part that is added: its statement, or a function that makes it when it is sent. */
+export type AddedPart = readonly [name: string, statement: Statement<object> | (() => Statement<object>)]
 
 /** A condition that must be true when the statement runs: a part that returns exactly this many rows. */
 export interface Expectation {
@@ -35,7 +39,7 @@ class Batch {
   readonly #updated = new Set<string>()
   readonly inserts = new Map<Table<Ref>, Array<Ref>>()
   readonly #inserted = new Set<string>()
-  readonly parts = new Map<string, Statement<object>>()
+  readonly parts = new Map<string, AddedPart[1]>()
   readonly received = new Map<string, (rows: ReadonlyArray<object>) => void>()
   readonly calls: Array<Fragment> = []
   readonly expectations: Array<Expectation> = []
@@ -73,7 +77,8 @@ const build = (
     if (statement !== undefined) written.push([`${table.name}_updated`, statement])
   }
   for (const [table, rows] of inserts) written.push([`${table.name}_inserted`, table.inserting(sql, rows)!])
-  written.push(...parts, ...expectations.map(({ name, statement }): CtePart => [name, statement]))
+  for (const [name, part] of parts) written.push([name, typeof part === "function" ? part() : part])
+  written.push(...expectations.map(({ name, statement }): CtePart => [name, statement]))
   const columns = [
     ...expectations.map(
       ({ name, rows }) => sql`expect_rows(${name}, (SELECT count(*) FROM ${sql.literal(name)}), ${rows})`,
@@ -99,6 +104,7 @@ const build = (
 
 export class UnitOfWork implements PendingWrites {
   readonly sql: SqlClient.SqlClient
+  readonly causes = new Causes()
   #batches: Array<Batch> = []
 
   constructor(sql: SqlClient.SqlClient) {
@@ -135,7 +141,7 @@ export class UnitOfWork implements PendingWrites {
    * Adds parts, which may refer to each other by name and to no other part. A function of `received` gets the rows of its part, by name.
    */
   add(
-    parts: ReadonlyArray<CtePart>,
+    parts: ReadonlyArray<AddedPart>,
     received: { readonly [name: string]: (rows: ReadonlyArray<object>) => void } = {},
   ): void {
     if (parts.length === 0) return

@@ -32,6 +32,8 @@ export interface Page<T> {
   readonly limit: number
   /** Whether it was read towards newer objects: the object next to the cursor comes last. */
   readonly backwards?: boolean
+  /** What the page's `meta` shows besides. */
+  readonly meta?: Json
   /** Only for a page that was read backwards by ID: its newest ID, from which a caller continues to follow the list, and the table. */
   readonly liveTail?: { readonly newest: string; readonly table: string }
   /** The cursor of the page after this object; by default its ID. */

@@ -97,6 +97,10 @@ export const SCHEMAS: Json = {
       has_more: { type: "boolean" },
       next_cursor: { type: ["string", "null"] },
       limit: { type: "integer" },
+      upcoming: {
+        ...list(object({ name: word, at: instant, means: word })),
+        description: "Only on the first page of a timeline: the timers that wait, in words",
+      },
     },
     required: ["has_more", "next_cursor", "limit"],
   },

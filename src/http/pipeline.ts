@@ -40,6 +40,7 @@ import { validatorsOf } from "./validation.ts"
 /** The state of a request: the headers of its response, its key and its route, as far as they are known. */
 export interface Call {
   readonly node: IncomingMessage
+  readonly requestId: string
   readonly url: URL
   headers: Readonly<Record<string, string>>
   /** Functions that release its limits after its response is written. */
@@ -301,7 +302,7 @@ export const createPipeline = <R>(
         const caller = { name: nameOf(asker) }
         const recordKey = keyed?.key.name ?? null
         const request = { ...tenant, caller, id: params.id ?? "", params, body, query, recordKey }
-        return runHandler({ endpoint, request, asker, keyed, fields, dryRun, expanders })
+        return runHandler({ endpoint, request, asker, requestId: call.requestId, keyed, fields, dryRun, expanders })
       })
     const again = (stored: Stored) => {
       const requested = url.searchParams.getAll("expand[]")

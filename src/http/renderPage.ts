@@ -14,7 +14,7 @@ const EXPANDED_AT_ONCE = 20
  * {@link MAX_PAGE_BYTES}; that object starts the next page. A page has at least one object.
  */
 export const renderPage = Effect.fnUntraced(function* <E, R>(
-  { data, hasMore, limit, backwards = false, cursorOf = ({ id }) => id as string }: Page<Json>,
+  { data, hasMore, limit, meta = {}, backwards = false, cursorOf = ({ id }) => id as string }: Page<Json>,
   expand: (objects: ReadonlyArray<Json>) => Effect.Effect<ReadonlyArray<Json>, E, R>,
 ) {
   // In the order from the cursor: the objects that do not fit are the farthest from it.
@@ -34,5 +34,5 @@ export const renderPage = Effect.fnUntraced(function* <E, R>(
   const last = backwards ? objects[0] : objects[texts.length - 1]
   const has_more = hasMore || full
   const next_cursor = has_more && last !== undefined ? cursorOf(last) : null
-  return listSuccess(backwards ? texts.reverse() : texts, { has_more, next_cursor, limit })
+  return listSuccess(backwards ? texts.reverse() : texts, { has_more, next_cursor, limit, ...meta })
 })

@@ -1,6 +1,7 @@
 /** Runs an endpoint's handler as its tenant: chooses its transaction, stores its response for replays, counts its writes. */
 import { Effect, Exit } from "effect"
 import type { Json } from "../base/json.ts"
+import type { Cause, Causes } from "../db/Causes.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
@@ -35,6 +36,7 @@ export interface Run<R> {
   readonly endpoint: Endpoint<R>
   readonly request: Request<unknown, unknown>
   readonly asker: AuthenticatedCaller
+  readonly requestId: string
   /** Undefined if it has no Idempotency-Key. */
   readonly keyed: KeyedTry | undefined
   /** The fields to expand. */
@@ -142,6 +144,25 @@ type Kind<R, K> = Extract<Handler<unknown, unknown, Returned, R>, { readonly kin
 type Read<R> = Kind<R, "read">
 type Counted<A> = A & { readonly headers: () => Headers }
 
+const hasId = (value: unknown): value is { readonly id: string } =>
+  value instanceof Object && "id" in value && typeof value.id === "string"
+
+const causeOf = ({ asker, requestId }: Pick<Run<never>, "asker" | "requestId">): Cause => ({
+  kind: asker.kind === "public" ? "page" : asker.kind === "administrator" ? "system" : "api",
+  request_id: requestId,
+  key: asker.kind === "account" ? asker.id : null,
+  member: null,
+})
+
+/** Notes who asks for the changes of a transaction: each request for those of its object, and all of them for others. */
+const nameCauses = <R>(causes: Causes, runs: ReadonlyArray<Run<R>>): void => {
+  const all = runs.map(causeOf)
+  const [first] = all as [Cause]
+  const isOneKey = all.every(({ key }) => key === first.key)
+  causes.setForAll(all.length === 1 ? first : { ...first, request_id: null, key: isOneKey ? first.key : null })
+  for (const [at, { request }] of runs.entries()) if (request.id !== "") causes.setFor(request.id, all[at]!)
+}
+
 /**
  * Decides requests of one tenant in the running transaction. `finish` does the rest for requests that succeed; if it fails, the whole batch
  * fails. Then these requests are counted.
@@ -153,11 +174,14 @@ const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
     succeeded: ReadonlyArray<{ readonly run: Run<R>; readonly done: A }>,
   ) => Effect.Effect<ReadonlyArray<B>, Failure, R3>,
 ) {
+  const { causes } = yield* unitOfWork
+  nameCauses(causes, runs)
   const decided = yield* decide
   const succeeded = runs.flatMap((run, at) => {
     const exit = decided[at]!
     return Exit.isSuccess(exit) ? [{ run, done: exit.value }] : []
   })
+  for (const { run, done } of succeeded) if (hasId(done)) causes.setFor(done.id, causeOf(run))
   const finished = yield* finish(succeeded)
   const headers = yield* count(succeeded.map(({ run }) => run))
   let next = 0

@@ -243,7 +243,16 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     const requestId = newId("request")
     const url = urlOf(node.url ?? "/")
     const startedAt = performance.now()
-    const call: Call = { node, url, headers: {}, ends: [], key: undefined, route: undefined, refused: () => undefined }
+    const call: Call = {
+      node,
+      url,
+      requestId,
+      headers: {},
+      ends: [],
+      key: undefined,
+      route: undefined,
+      refused: () => undefined,
+    }
     const fault = headFault(node)
     const dispatching = fault === undefined ? dispatch(call, requestId) : Effect.fail(fault)
     const dispatched = Effect.provideService(dispatching, ArrivedAt, startedAt)

@@ -87,10 +87,10 @@ const assertBalanced = (entries: ReadonlyArray<NewEntry>): void => {
 
 /**
  * Posts entries with all their lines. That they balance is asserted here, and by the database at commit. A fact of a closed month is
- * booked on the first open day, as a correction of the newest closed entry about the same bill, charge or plan.
+ * booked on the first open day, as a correction of the newest closed entry about the same bill, charge or plan. Returns the entries' IDs.
  */
-export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>): void => {
-  if (entries.length === 0) return
+export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>): ReadonlyArray<string> => {
+  if (entries.length === 0) return []
   assertBalanced(entries)
   const { sql } = unit
   const withIds = entries.map((entry) => ({ ...entry, id: newId("ledger_entry"), occurred_on: formatDay(entry.day) }))
@@ -150,6 +150,7 @@ export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>):
     ["entries", insertEntries],
     ["lines", insertLines],
   ])
+  return withIds.map(({ id }) => id)
 }
 
 /** Returns the ID of the entry with this idempotency key, for its reversal; null: no such entry. */

@@ -23,14 +23,41 @@ const JOURNAL = {
   to_state: "text",
   effects: "jsonb",
   machine_version: "integer",
+  status_from: "text",
+  status_to: "text",
+  cause: "jsonb",
+  brought: "text[]",
 } as const
 
-const writeJournal = (unit: UnitOfWork, rows: ReadonlyArray<JournalRow>): void => {
+/** Writes journal rows. Who asked for them may be known only after they are decided. */
+const writeJournal = (
+  unit: UnitOfWork,
+  rows: ReadonlyArray<JournalRow & { readonly brought: ReadonlyArray<string> }>,
+): void => {
   if (rows.length === 0) return
-  const { sql } = unit
-  unit.add([
-    ["journal", sql`INSERT INTO lifecycle_journal (${names(JOURNAL)}) SELECT * FROM ${rowsAsTable(rows, JOURNAL)} r`],
-  ])
+  const { sql, causes } = unit
+  const insert = () => {
+    const caused = rows.map((row) => ({ ...row, cause: causes.of(row.actor_id) }))
+    return sql`INSERT INTO lifecycle_journal (${names(JOURNAL)}) SELECT * FROM ${rowsAsTable(caused, JOURNAL)} r`
+  }
+  unit.add([["journal", insert]])
+}
+
+/** Returns the journal rows of outcomes, with the IDs of what each brought about. The IDs are in the order of the outcomes. */
+const journalOf = (
+  outcomes: ReadonlyArray<Outcome>,
+  entryIds: ReadonlyArray<string>,
+  eventIds: ReadonlyArray<string>,
+) => {
+  let [entry, event] = [0, 0]
+  return outcomes.flatMap(({ journal, created, entries, events }) => {
+    const brought = [
+      ...created.flatMap(({ before, row }) => (before === undefined ? [row.id] : [])),
+      ...entries.map(() => entryIds[entry++]!),
+      ...events.map(() => eventIds[event++]!),
+    ]
+    return journal === undefined ? [] : [{ ...journal, brought }]
+  })
 }
 
 /** Returns the outcomes and those of the actors that they create, parents first. */
@@ -104,12 +131,8 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
   const uncertain = created.get(true)
   const existing = uncertain === undefined ? NONE : yield* insertNew(uncertain)
   const written = existing.size === 0 ? all : all.filter(({ row }) => !existing.has(row.id))
-  writeJournal(
-    unit,
-    written.flatMap(({ journal }) => (journal === undefined ? [] : [journal])),
-  )
   writeTimers(unit, written)
-  postEntries(
+  const entryIds = postEntries(
     unit,
     written.flatMap(({ entries }) => entries),
   )
@@ -120,10 +143,11 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
     unit,
     written.flatMap(({ movements }) => movements),
   )
-  appendEvents(
+  const eventIds = appendEvents(
     unit,
     written.flatMap(({ events }) => events),
-  )
+  ).map(({ id }) => id)
+  writeJournal(unit, journalOf(written, entryIds, eventIds))
   watched.get(unit)?.push(...written)
   return written
 })

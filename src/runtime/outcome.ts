@@ -23,6 +23,8 @@ export interface JournalRow extends Tenant {
   readonly to_state: string
   readonly effects: ReadonlyArray<string>
   readonly machine_version: number
+  readonly status_from: string | null
+  readonly status_to: string | null
 }
 
 /** Timers from rules that can change while an actor exists, besides its machine's delays. */
@@ -86,16 +88,21 @@ const effectName = ({ type, params }: { readonly type: string; readonly params: 
   return typeof detail === "string" ? `${type} ${detail}` : type
 }
 
+/** The status that the API shows; null: the kind has none. */
+const statusOf = (row: ActorRow | undefined): string | null =>
+  row !== undefined && "status" in row && typeof row.status === "string" ? row.status : null
+
 const journalRow = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   { kind, machineVersion }: Lifecycle<M, Row, Own>,
-  { account_id, livemode, id }: Row,
+  before: Row | undefined,
+  row: Row,
   { version, event, from, to, decision }: FirstTransition<M>,
 ): JournalRow => {
   const timed: TimedEvent = event
   return {
-    account_id,
-    livemode,
-    actor_id: id,
+    account_id: row.account_id,
+    livemode: row.livemode,
+    actor_id: row.id,
     version,
     actor_kind: kind,
     at: timed.at,
@@ -104,6 +111,8 @@ const journalRow = <M extends AnyStateMachine, Row extends ActorRow, Own extends
     to_state: to,
     effects: decision.effects.map((effect: EffectOf<M>) => effectName(effect)),
     machine_version: machineVersion,
+    status_from: statusOf(before),
+    status_to: statusOf(row),
   }
 }
 
@@ -148,7 +157,7 @@ const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends st
   table: lifecycle.table as Table<ActorRow>,
   before,
   row,
-  journal: transition === undefined ? undefined : journalRow(lifecycle, row, transition),
+  journal: transition === undefined ? undefined : journalRow(lifecycle, before, row, transition),
   timers: timersOf(lifecycle, row, transition, timers),
   entries,
   schedules,

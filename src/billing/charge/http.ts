@@ -1,8 +1,12 @@
 import { Effect } from "effect"
 import { bind } from "../../http/Endpoint.ts"
 import { equals, hasIdOf, listOf } from "../../http/lists.ts"
+import { timelineOf } from "../../runtime/timeline.ts"
 import { chargeApi } from "./api.ts"
 import { charges, getCharge, renderCharge } from "./charge.ts"
+
+/** What its timers do. */
+const MEANS = { ask: "The payment provider is asked whether it took the money." }
 
 export const chargeEndpoints = [
   bind(chargeApi.list, {
@@ -20,5 +24,12 @@ export const chargeEndpoints = [
   bind(chargeApi.get, {
     kind: "read",
     run: (request) => Effect.map(getCharge(request, request.id), renderCharge),
+  }),
+  bind(chargeApi.timeline, {
+    kind: "read",
+    run: (request) =>
+      Effect.flatMap(getCharge(request, request.id), ({ id, test_clock_id }) =>
+        timelineOf(request, { id, test_clock_id, means: MEANS }, request.query),
+      ),
   }),
 ]

@@ -28,6 +28,8 @@ import {
   metadata as metadataShown,
 } from "../../http/response.ts"
 
+import { timeline } from "../../runtime/timeline.ts"
+
 const { Boolean: Bool, Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
 export const Subscription = Struct({
@@ -207,6 +209,7 @@ export const subscriptionApi = {
     status: 200,
     codes: ["resource_missing"],
   }),
+  timeline: declare({ ...timeline, path: "/subscriptions/:id/timeline", access: "subscriptions" }),
   update: declare({
     method: "PATCH",
     path: "/subscriptions/:id",

@@ -2,15 +2,30 @@ import { Effect, Exit } from "effect"
 import type { Tenant } from "../../db/tenant.ts"
 import { bind } from "../../http/Endpoint.ts"
 import { equals, listOf } from "../../http/lists.ts"
+import { timelineOf } from "../../runtime/timeline.ts"
 import { checkMethod } from "../payment_method/paymentMethods.ts"
 import { recoverCharges } from "../payments/simulatorCharges.ts"
 import { subscriptionApi } from "./api.ts"
 import { createSubscriptions } from "./create.ts"
 import { forecastApi } from "./forecastApi.ts"
 import { forecastNew, forecastOf } from "./forecasts.ts"
-import { renderSubscription, subscriptions } from "./subscription.ts"
+import { REMINDER, renderSubscription, subscriptions } from "./subscription.ts"
 import { cancelSubscriptions, pauseSubscriptions, resumeSubscriptions, updateSubscriptions } from "./subscriptions.ts"
 import { finishReport, renderUnitRecord, reportAllUnits, unitRecords } from "./units.ts"
+
+/** What its timers do. */
+const MEANS = {
+  start: "It starts, and the first payment is attempted.",
+  trialWillEnd: "The trial is about to end: subscription.trial_will_end is sent.",
+  trialEnd: "The trial ends, and the first payment is attempted.",
+  periodEnd: "The period ends: the subscription renews, or ends if that was asked.",
+  billPeriodEnd: "The period of the unpaid bill ends: the subscription ends, as was asked.",
+  pausedPeriodEnd: "The period ends while it is paused: the subscription ends, as was asked.",
+  resume: "The pause ends.",
+  nextRetry: "The overdue bill is tried again.",
+  unpaidTooLong: "The bill has been unpaid for too long: the subscription is cancelled.",
+  [REMINDER]: "The customer is reminded.",
+}
 
 /** Finishes a request that charges a subscription after a crash, and reads its response. */
 const staged = {
@@ -56,6 +71,13 @@ export const subscriptionEndpoints = [
     kind: "read",
     check: checkMethod("payment_method"),
     run: (request) => forecastNew(request, request.body),
+  }),
+  bind(subscriptionApi.timeline, {
+    kind: "read",
+    run: (request) =>
+      Effect.flatMap(subscriptions.get(request, request.id), ({ id, test_clock_id }) =>
+        timelineOf(request, { id, test_clock_id, means: MEANS }, request.query),
+      ),
   }),
   bind(subscriptionApi.update, {
     ...staged,

@@ -1,11 +1,15 @@
 import { Effect } from "effect"
 import { bind, each } from "../../http/Endpoint.ts"
 import { equals, listOf } from "../../http/lists.ts"
+import { timelineOf } from "../../runtime/timeline.ts"
 import { checkoutApi } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { renderSession, type SessionRow, sessions } from "./checkout.ts"
 import { checkCreate, createSession, missingOfCreate } from "./checkouts.ts"
 import { expireSession } from "./closing.ts"
+
+/** What its timers do. */
+const MEANS = { expiry: "The session expires." }
 
 const render = (row: SessionRow) => Effect.map(CheckoutLinks, (links) => renderSession(row, links.url(row)))
 
@@ -29,6 +33,13 @@ export const checkoutEndpoints = [
   bind(checkoutApi.get, {
     kind: "read",
     run: (request) => Effect.flatMap(sessions.get(request, request.id), render),
+  }),
+  bind(checkoutApi.timeline, {
+    kind: "read",
+    run: (request) =>
+      Effect.flatMap(sessions.get(request, request.id), ({ id, test_clock_id }) =>
+        timelineOf(request, { id, test_clock_id, means: MEANS }, request.query),
+      ),
   }),
   bind(checkoutApi.expire, {
     kind: "write",

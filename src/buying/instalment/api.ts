@@ -17,6 +17,7 @@ import {
   text,
   textOrNull,
 } from "../../http/parameters.ts"
+import { timeline } from "../../runtime/timeline.ts"
 import { Cancelled, Created, Offer, Plan, PlanList, Product, ProductList, Summary } from "./shapes.ts"
 
 const { optionalKey, Struct } = Schema
@@ -195,6 +196,7 @@ export const instalmentApi = {
     success: Plan,
     codes: ["resource_missing"],
   }),
+  timeline: declare({ ...timeline, ...merchantAccess, path: "/provider-savings/:id/timeline" }),
   extend: declare({
     method: "POST",
     path: "/provider-savings/:id/extend",

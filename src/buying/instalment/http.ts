@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { bind, bindPublic, each } from "../../http/Endpoint.ts"
+import { timelineOf } from "../../runtime/timeline.ts"
 import { DEFAULT_PERIOD, instalmentApi } from "./api.ts"
 import { findPlan, whoseProduct, whoseToken } from "./find.ts"
 import { listPlans } from "./lists.ts"
@@ -32,6 +33,13 @@ const shown = Effect.fnUntraced(function* (row: ProductRow) {
   return renderProduct(row, yield* readSold(row, [row.id]), yield* ProductViews)
 })
 
+/** What its timers do. */
+const MEANS = {
+  expiry: "The plan ends if its first payment has not been made.",
+  missed: "The instalment is overdue: the late fee is added.",
+  reminder: "The buyer is reminded.",
+}
+
 export const instalmentEndpoints = [
   bind(instalmentApi.createProduct, {
     kind: "write",
@@ -58,6 +66,13 @@ export const instalmentEndpoints = [
   bind(instalmentApi.get, {
     kind: "read",
     run: (request) => Effect.map(instalmentPlans.get(request, request.id), renderInstalmentPlan),
+  }),
+  bind(instalmentApi.timeline, {
+    kind: "read",
+    run: (request) =>
+      Effect.flatMap(instalmentPlans.get(request, request.id), ({ id, test_clock_id }) =>
+        timelineOf(request, { id, test_clock_id, means: MEANS }, request.query),
+      ),
   }),
   bind(instalmentApi.extend, {
     kind: "write",
