@@ -1,49 +1,12 @@
 /** The text of docs/machines.md. */
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from "xstate"
-import { chargeMachine } from "../../machines/charge.ts"
-import { checkoutMachine } from "../../machines/checkout.ts"
-import { clockMachine } from "../../machines/clock.ts"
-import { delayOf } from "../../machines/decide.ts"
-import { deliveryMachine } from "../../machines/delivery.ts"
-import { instalmentMachine } from "../../machines/instalment.ts"
-import { invoiceMachine } from "../../machines/invoice.ts"
-import { liveAccessMachine } from "../../machines/live_access.ts"
-import { nudgeMachine } from "../../machines/nudge.ts"
-import { refundMachine } from "../../machines/refund.ts"
-import { subscriptionMachine } from "../../machines/subscription.ts"
-import { webhookEndpointMachine } from "../../machines/webhook_endpoint.ts"
+import { label, MACHINES, transitionsOf, walk } from "./graph.ts"
 
 interface Emission {
   readonly type: string
 }
 
-const MACHINES: ReadonlyArray<readonly [string, string, AnyStateMachine]> = [
-  ["Subscription", "machines/subscription.ts", subscriptionMachine],
-  ["Charge", "machines/charge.ts", chargeMachine],
-  ["Refund", "machines/refund.ts", refundMachine],
-  ["Checkout session", "machines/checkout.ts", checkoutMachine],
-  ["Instalment plan", "machines/instalment.ts", instalmentMachine],
-  ["Test clock", "machines/clock.ts", clockMachine],
-  ["Service invoice", "machines/invoice.ts", invoiceMachine],
-  ["Webhook endpoint", "machines/webhook_endpoint.ts", webhookEndpointMachine],
-  ["Webhook delivery", "machines/delivery.ts", deliveryMachine],
-  ["Nudge", "machines/nudge.ts", nudgeMachine],
-  ["Live access", "machines/live_access.ts", liveAccessMachine],
-]
-
 const name = (node: AnyStateNode): string => node.path.join("_") || "machine"
-
-/** `after nextRetry`, or the event's type. */
-const trigger = (event: string): string => {
-  const delay = delayOf(event)
-  return delay === undefined ? event : `after ${delay}`
-}
-
-const label = (transition: AnyTransitionDefinition): string => {
-  const words = transition.eventType === "" ? "" : trigger(transition.eventType)
-  const guard = transition.guard === undefined ? "" : ` [${String(transition.guard)}]`
-  return `${words}${guard}`.trim()
-}
 
 /** The events that a transition emits, including those on entering its target, for the table beside the diagram. */
 const emitted = (transition: AnyTransitionDefinition): string =>
@@ -56,13 +19,6 @@ const emitted = (transition: AnyTransitionDefinition): string =>
     })
     .filter((type) => type !== undefined)
     .join(", ")
-
-const walk = (node: AnyStateNode): ReadonlyArray<AnyStateNode> => [node, ...Object.values(node.states).flatMap(walk)]
-
-const transitionsOf = (node: AnyStateNode): ReadonlyArray<AnyTransitionDefinition> => [
-  ...[...node.transitions.values()].flat(),
-  ...(node.always ?? []),
-]
 
 const diagram = (machine: AnyStateMachine): string => {
   const lines: Array<string> = ["stateDiagram-v2"]
@@ -106,7 +62,7 @@ export const machinesDocument = (): string =>
     "",
     "Made from `machines/` by `npm run machines`; a test fails when it is out of date. `after x` is a timer, `[x]` a guard.",
     "",
-    ...MACHINES.flatMap(([title, file, machine]) => [
+    ...MACHINES.flatMap(({ title, file, machine }) => [
       `## ${title}`,
       "",
       `\`${file}\``,

@@ -82,7 +82,7 @@ export interface Outcome {
 }
 
 /** The name of an effect in the journal: `emit subscription.renewed`, `post paid`, `endService paused`, `attemptCharge`. */
-const effectName = ({ type, params }: { readonly type: string; readonly params: unknown }): string => {
+export const effectName = ({ type, params }: { readonly type: string; readonly params: unknown }): string => {
   const { type: emitted, posting, status, template, reason } = (params ?? {}) as Readonly<Record<string, unknown>>
   const detail = emitted ?? posting ?? status ?? template ?? reason
   return typeof detail === "string" ? `${type} ${detail}` : type

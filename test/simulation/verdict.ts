@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { replayables } from "../../src/app/lifecycles.ts"
 import { checkLedger } from "../../src/ledger/ledger.ts"
 import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
-import { replayJournal } from "../../src/runtime/replay.ts"
+import { proveJournal, replayJournal } from "../../src/runtime/replay.ts"
 import type { Transaction } from "../support/rails/transaction.ts"
 import type { Account } from "./account.ts"
 import type { RailCall, RailReport } from "./rails.ts"
@@ -250,12 +250,13 @@ export const judge = async (
     const found = new Verdict(account, books).judge()
     if (found.length > 0) problems.set(account.id, found)
   }
-  const { ledger, journal, left } = await world.operate(
+  const { ledger, journal, proof, left } = await world.operate(
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       return {
         ledger: yield* checkLedger(),
         journal: yield* replayJournal(replayables, []),
+        proof: yield* proveJournal(replayables),
         left: yield* sql<{ what: string }>`
           SELECT 'call ' || kind || ' about ' || id AS what FROM rail_call UNION ALL SELECT 'callback about ' || reference FROM rail_callback`,
       }
@@ -264,6 +265,7 @@ export const judge = async (
   const all = [
     ...ledger.problems.map((problem) => `ledger: ${problem}`),
     ...journal.differing.map(({ actor, reason }) => `journal of ${actor}: ${reason}`),
+    ...proof.first.map((changed) => `proof of the journal: ${JSON.stringify(changed)}`),
     ...left.map(({ what }) => `left over: ${what}`),
     ...world.complaints
       .filter(({ message }) => message !== EXPECTED_COMPLAINT)

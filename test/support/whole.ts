@@ -2,13 +2,14 @@
 import { afterAll, expect } from "vitest"
 import { replayables } from "../../src/app/lifecycles.ts"
 import { checkLedger } from "../../src/ledger/ledger.ts"
-import { replayJournal } from "../../src/runtime/replay.ts"
+import { proveJournal, replayJournal } from "../../src/runtime/replay.ts"
 import type { TestDatabase } from "./database.ts"
 
-/** Balanced books and journals that replay. */
+/** Balanced books, and journals that replay to the current rows, with the effects and the amounts that were recorded. */
 export const expectSound = async (database: Pick<TestDatabase, "run">) => {
   expect(await database.run(() => checkLedger())).toMatchObject({ ok: true, problems: [] })
   expect((await database.run(() => replayJournal(replayables, []))).differing).toEqual([])
+  expect((await database.run(() => proveJournal(replayables))).first).toEqual([])
 }
 
 export const expectWhole = async (database: TestDatabase) => {
