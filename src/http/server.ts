@@ -69,9 +69,8 @@ const serveDocument = Effect.fnUntraced(function* (
   call: Call,
   transport: Transport,
   limits: Limits,
-  requestId: string,
 ) {
-  const { node, url } = call
+  const { node, url, requestId } = call
   call.route = url.pathname
   if (url.pathname === HEALTH && !isWrite(node))
     return HttpServerResponse.setHeader(document(), "x-request-id", requestId)
@@ -99,9 +98,8 @@ const servePublic = Effect.fnUntraced(function* <R>(
   call: Call,
   transport: Transport,
   limits: Limits,
-  requestId: string,
 ) {
-  const { node, url } = call
+  const { node, url, requestId } = call
   yield* requireHttps(node, transport)
   const address = addressOf(node, transport)
   if (limited || respond === undefined) yield* limits.take(call, "public", address)
@@ -119,9 +117,8 @@ const servePublic = Effect.fnUntraced(function* <R>(
 /** Makes the response to a failed request; logs an unexpected failure. */
 const refuse = Effect.fnUntraced(function* (
   cause: Cause.Cause<Failure>,
-  { node, url, route, key, headers, refused }: Call,
+  { node, url, requestId, route, key, headers, refused }: Call,
   origin: string,
-  requestId: string,
 ) {
   const { refusal, unexpected } = refusalOf(cause, !isWrite(node))
   if (unexpected) {
@@ -211,8 +208,8 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   })
 
   /** Responds to a request by the first of these that matches it. */
-  const dispatch = Effect.fnUntraced(function* (call: Call, requestId: string) {
-    const { node, url } = call
+  const dispatch = Effect.fnUntraced(function* (call: Call) {
+    const { node, url, requestId } = call
     if (url.pathname === READINESS) {
       call.route = READINESS
       return isWrite(node) ? yield* routeMissing(call, ["GET"]) : readinessResponse(yield* readiness, requestId)
@@ -223,7 +220,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
       return HttpServerResponse.empty({ status: 204, headers })
     }
     const document = documents.get(url.pathname)
-    if (document !== undefined) return yield* serveDocument(document, call, transport, limits, requestId)
+    if (document !== undefined) return yield* serveDocument(document, call, transport, limits)
     const found = findPublicRoute(publicRoutes, node.method ?? "", url.pathname)
     if (found !== undefined) [call.route, call.refused] = [found.route, found.refused]
     else if (isBrowser(node.headers)) {
@@ -232,7 +229,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     }
     // This is the first step: a refusal because of the clock means that nothing was done (decision D10).
     yield* clock.agrees
-    if (found !== undefined) return yield* servePublic(found, call, transport, limits, requestId)
+    if (found !== undefined) return yield* servePublic(found, call, transport, limits)
     const { status, body, headers } = yield* respond(call)
     return json(status, body, requestId, headers)
   })
@@ -254,11 +251,11 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
       refused: () => undefined,
     }
     const fault = headFault(node)
-    const dispatching = fault === undefined ? dispatch(call, requestId) : Effect.fail(fault)
+    const dispatching = fault === undefined ? dispatch(call) : Effect.fail(fault)
     const dispatched = Effect.provideService(dispatching, ArrivedAt, startedAt)
     // A write that has started is finished even if the caller closes the connection.
     const responding = (isWrite(node) ? Effect.uninterruptible(dispatched) : dispatched).pipe(
-      Effect.catchCause((cause) => refuse(cause, call, origin, requestId)),
+      Effect.catchCause((cause) => refuse(cause, call, origin)),
       Effect.onExit(() => {
         releaseLimits(call, NodeHttpServerRequest.toServerResponse(received) as ServerResponse)
         return Effect.void

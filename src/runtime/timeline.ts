@@ -167,7 +167,7 @@ const upcoming = Effect.fnUntraced(function* (tenant: Tenant, { id, means }: Sub
 })
 
 /** Reads one page of an actor's timeline. */
-export const timelineOf = Effect.fn("timeline")(function* (tenant: Tenant, subject: Subject, query: PageQuery) {
+const timelineOf = Effect.fn("timeline")(function* (tenant: Tenant, subject: Subject, query: PageQuery) {
   const sql = yield* SqlClient.SqlClient
   const { id } = subject
   const limit = limitIn(query)
@@ -188,6 +188,18 @@ export const timelineOf = Effect.fn("timeline")(function* (tenant: Tenant, subje
   const data = (backwards ? shown.reverse() : shown).map(render(subject))
   const meta = from === undefined ? { meta: { upcoming: yield* upcoming(tenant, subject) } } : {}
   return { data, hasMore: rows.length > limit, limit, backwards, ...meta }
+})
+
+/** The handler of a timeline. `find` finds the actor; `means` are the words for its timers. */
+export const timelineHandler = <E, R>(
+  find: (tenant: Tenant, id: string) => Effect.Effect<Pick<Subject, "test_clock_id"> & { readonly id: string }, E, R>,
+  means: Subject["means"],
+) => ({
+  kind: "read" as const,
+  run: (request: Tenant & { readonly id: string; readonly query: PageQuery }) =>
+    Effect.flatMap(find(request, request.id), ({ id, test_clock_id }) =>
+      timelineOf(request, { id, test_clock_id, means }, request.query),
+    ),
 })
 
 /** An actor that has a journal, wherever it is. */

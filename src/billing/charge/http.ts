@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { bind } from "../../http/Endpoint.ts"
 import { equals, hasIdOf, listOf } from "../../http/lists.ts"
-import { timelineOf } from "../../runtime/timeline.ts"
+import { timelineHandler } from "../../runtime/timeline.ts"
 import { chargeApi } from "./api.ts"
 import { charges, getCharge, renderCharge } from "./charge.ts"
 
@@ -25,11 +25,5 @@ export const chargeEndpoints = [
     kind: "read",
     run: (request) => Effect.map(getCharge(request, request.id), renderCharge),
   }),
-  bind(chargeApi.timeline, {
-    kind: "read",
-    run: (request) =>
-      Effect.flatMap(getCharge(request, request.id), ({ id, test_clock_id }) =>
-        timelineOf(request, { id, test_clock_id, means: MEANS }, request.query),
-      ),
-  }),
+  bind(chargeApi.timeline, timelineHandler(getCharge, MEANS)),
 ]

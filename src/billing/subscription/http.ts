@@ -2,7 +2,7 @@ import { Effect, Exit } from "effect"
 import type { Tenant } from "../../db/tenant.ts"
 import { bind } from "../../http/Endpoint.ts"
 import { equals, listOf } from "../../http/lists.ts"
-import { timelineOf } from "../../runtime/timeline.ts"
+import { timelineHandler } from "../../runtime/timeline.ts"
 import { checkMethod } from "../payment_method/paymentMethods.ts"
 import { recoverCharges } from "../payments/simulatorCharges.ts"
 import { subscriptionApi } from "./api.ts"
@@ -72,13 +72,7 @@ export const subscriptionEndpoints = [
     check: checkMethod("payment_method"),
     run: (request) => forecastNew(request, request.body),
   }),
-  bind(subscriptionApi.timeline, {
-    kind: "read",
-    run: (request) =>
-      Effect.flatMap(subscriptions.get(request, request.id), ({ id, test_clock_id }) =>
-        timelineOf(request, { id, test_clock_id, means: MEANS }, request.query),
-      ),
-  }),
+  bind(subscriptionApi.timeline, timelineHandler(subscriptions.get, MEANS)),
   bind(subscriptionApi.update, {
     ...staged,
     ...byId,

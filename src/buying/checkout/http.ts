@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { bind, each } from "../../http/Endpoint.ts"
 import { equals, listOf } from "../../http/lists.ts"
-import { timelineOf } from "../../runtime/timeline.ts"
+import { timelineHandler } from "../../runtime/timeline.ts"
 import { checkoutApi } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { renderSession, type SessionRow, sessions } from "./checkout.ts"
@@ -34,13 +34,7 @@ export const checkoutEndpoints = [
     kind: "read",
     run: (request) => Effect.flatMap(sessions.get(request, request.id), render),
   }),
-  bind(checkoutApi.timeline, {
-    kind: "read",
-    run: (request) =>
-      Effect.flatMap(sessions.get(request, request.id), ({ id, test_clock_id }) =>
-        timelineOf(request, { id, test_clock_id, means: MEANS }, request.query),
-      ),
-  }),
+  bind(checkoutApi.timeline, timelineHandler(sessions.get, MEANS)),
   bind(checkoutApi.expire, {
     kind: "write",
     run: each((request) => Effect.flatMap(expireSession(request, request.id), render)),

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { bind, bindPublic, each } from "../../http/Endpoint.ts"
-import { timelineOf } from "../../runtime/timeline.ts"
+import { timelineHandler } from "../../runtime/timeline.ts"
 import { DEFAULT_PERIOD, instalmentApi } from "./api.ts"
 import { findPlan, whoseProduct, whoseToken } from "./find.ts"
 import { listPlans } from "./lists.ts"
@@ -67,13 +67,7 @@ export const instalmentEndpoints = [
     kind: "read",
     run: (request) => Effect.map(instalmentPlans.get(request, request.id), renderInstalmentPlan),
   }),
-  bind(instalmentApi.timeline, {
-    kind: "read",
-    run: (request) =>
-      Effect.flatMap(instalmentPlans.get(request, request.id), ({ id, test_clock_id }) =>
-        timelineOf(request, { id, test_clock_id, means: MEANS }, request.query),
-      ),
-  }),
+  bind(instalmentApi.timeline, timelineHandler(instalmentPlans.get, MEANS)),
   bind(instalmentApi.extend, {
     kind: "write",
     check: checkExtension,
