@@ -34,6 +34,12 @@ const AFTER = /^xstate\.after\.([^.]+)\./
 /** The name of the delay that an event ends; undefined for other events. Only this function knows XState's naming. */
 export const delayOf = (event: string): string | undefined => AFTER.exec(event)?.[1]
 
+/** What causes a transition, in words: `after periodEnd` for a delay, else the type of the event. */
+export const triggerOf = (event: string): string => {
+  const delay = delayOf(event)
+  return delay === undefined ? event : `after ${delay}`
+}
+
 /** The named actions and delays in a machine's type. */
 type Named<M extends AnyStateMachine> =
   M extends StateMachine<

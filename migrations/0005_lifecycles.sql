@@ -23,8 +23,8 @@ CREATE TABLE lifecycle_journal (
 COMMENT ON TABLE lifecycle_journal IS 'Every transition of every lifecycle. Replaying it through the machine gives the row: `npm run cli -- journal replay` proves it.';
 COMMENT ON COLUMN lifecycle_journal.at IS 'When it happened, in the actor''s clock. recorded_at is when it was written.';
 COMMENT ON COLUMN lifecycle_journal.status_to IS 'The status that the API shows after the transition; status_from: before it. Null: its kind has none, or there was none.';
-COMMENT ON COLUMN lifecycle_journal.cause IS 'Who asked for it: {kind, request_id, key, member}. Null: nobody did; its event says whether a timer, a rail or a page caused it.';
-COMMENT ON COLUMN lifecycle_journal.brought IS 'The IDs of the charges, refunds, ledger entries, nudges and events that it brought about.';
+COMMENT ON COLUMN lifecycle_journal.cause IS 'The request or the page that asked for it: {kind, request_id, key, member}. Null: none; the event shows whether a timer, a rail or the service caused it.';
+COMMENT ON COLUMN lifecycle_journal.brought IS 'The IDs of the charges, refunds, ledger entries, nudges and events that it created.';
 ALTER TABLE lifecycle_journal ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON lifecycle_journal TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT, INSERT, UPDATE, DELETE ON lifecycle_journal TO billing_request;

@@ -3,7 +3,7 @@ import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from "xst
 import { chargeMachine } from "../../machines/charge.ts"
 import { checkoutMachine } from "../../machines/checkout.ts"
 import { clockMachine } from "../../machines/clock.ts"
-import { delayOf } from "../../machines/decide.ts"
+import { triggerOf } from "../../machines/decide.ts"
 import { deliveryMachine } from "../../machines/delivery.ts"
 import { instalmentMachine } from "../../machines/instalment.ts"
 import { invoiceMachine } from "../../machines/invoice.ts"
@@ -40,22 +40,16 @@ export const MACHINES: ReadonlyArray<Listed> = [
   { title: "Live access", file: "machines/live_access.ts", kind: "live_access", machine: liveAccessMachine },
 ]
 
-/** `after nextRetry`, or the event's type. */
-const trigger = (event: string): string => {
-  const delay = delayOf(event)
-  return delay === undefined ? event : `after ${delay}`
-}
-
 /** What causes a transition, and its guard. */
 export const label = (transition: AnyTransitionDefinition): string => {
-  const words = transition.eventType === "" ? "" : trigger(transition.eventType)
+  const words = transition.eventType === "" ? "" : triggerOf(transition.eventType)
   const guard = transition.guard === undefined ? "" : ` [${String(transition.guard)}]`
   return `${words}${guard}`.trim()
 }
 
 /** What causes a transition, without its guard. */
-export const causeOf = ({ eventType }: AnyTransitionDefinition): string =>
-  eventType === "" ? "immediately" : trigger(eventType)
+export const triggerIn = ({ eventType }: AnyTransitionDefinition): string =>
+  eventType === "" ? "immediately" : triggerOf(eventType)
 
 export const walk = (node: AnyStateNode): ReadonlyArray<AnyStateNode> => [
   node,

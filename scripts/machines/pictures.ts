@@ -4,7 +4,7 @@ import type { ElkExtendedEdge, ElkNode } from "elkjs"
 import * as elkjs from "elkjs"
 import type { AnyStateMachine, AnyStateNode } from "xstate"
 import type { Arrow, Picture, State } from "../../src/pages/pictures/draw.ts"
-import { causeOf, MACHINES, transitionsOf, walk } from "./graph.ts"
+import { MACHINES, transitionsOf, triggerIn, walk } from "./graph.ts"
 
 /** Pixels of a character and of a line, of the text in a picture. */
 const CHARACTER = 6.6
@@ -24,25 +24,27 @@ const nodeOf = (node: AnyStateNode): ElkNode => {
       }
 }
 
-/** One arrow for all transitions between two states, with what causes them. */
+/** One arrow for all transitions between two states, with what triggers them. */
 const arrowsOf = (machine: AnyStateMachine) => {
-  const arrows = new Map<string, { from: string; to: string; causes: Set<string> }>()
+  const arrows = new Map<string, { from: string; to: string; triggers: Set<string> }>()
   for (const node of walk(machine.root)) {
     if (node.parent === undefined) continue
     for (const transition of transitionsOf(node))
       for (const target of transition.target ?? []) {
         const [from, to] = [idOf(node), idOf(target)]
-        const arrow = arrows.get(`${from} ${to}`) ?? { from, to, causes: new Set() }
-        arrow.causes.add(causeOf(transition))
+        const arrow = arrows.get(`${from} ${to}`) ?? { from, to, triggers: new Set() }
+        arrow.triggers.add(triggerIn(transition))
         arrows.set(`${from} ${to}`, arrow)
       }
   }
-  return [...arrows.values()].map(({ from, to, causes }) => ({ from, to, causes: [...causes] }))
+  return [...arrows.values()].map(({ from, to, triggers }) => ({ from, to, triggers: [...triggers] }))
 }
 
 /** The lines of an arrow's label. */
-const linesOf = (causes: ReadonlyArray<string>): ReadonlyArray<string> =>
-  causes.length <= MAX_LINES ? causes : [...causes.slice(0, MAX_LINES - 1), `and ${causes.length - MAX_LINES + 1} more`]
+const linesOf = (triggers: ReadonlyArray<string>): ReadonlyArray<string> =>
+  triggers.length <= MAX_LINES
+    ? triggers
+    : [...triggers.slice(0, MAX_LINES - 1), `and ${triggers.length - MAX_LINES + 1} more`]
 
 const rounded = (value: number | undefined): number => Math.round(value ?? 0)
 
@@ -69,8 +71,8 @@ export const layOut = async (machine: AnyStateMachine): Promise<Picture> => {
   const graph: ElkNode = {
     id: "machine",
     children: (Object.values(machine.root.states) as ReadonlyArray<AnyStateNode>).map(nodeOf),
-    edges: arrows.map(({ from, to, causes }, index): ElkExtendedEdge => {
-      const lines = linesOf(causes)
+    edges: arrows.map(({ from, to, triggers }, index): ElkExtendedEdge => {
+      const lines = linesOf(triggers)
       const width = Math.max(...lines.map((line) => line.length)) * CHARACTER + 6
       return {
         id: String(index),
@@ -97,7 +99,7 @@ export const layOut = async (machine: AnyStateMachine): Promise<Picture> => {
     width: rounded(laidOut.width),
     height: rounded(laidOut.height),
     states: statesOf(laidOut, 0, 0),
-    arrows: arrows.map(({ from, to, causes }, index): Arrow => {
+    arrows: arrows.map(({ from, to, triggers }, index): Arrow => {
       const { sections = [], labels = [] } = edges.get(String(index))!
       const [section] = sections
       const [label] = labels
@@ -105,9 +107,9 @@ export const layOut = async (machine: AnyStateMachine): Promise<Picture> => {
       return {
         from,
         to,
-        causes,
+        triggers,
         points: points.map(({ x, y }) => [rounded(x), rounded(y)]),
-        label: { x: rounded(label!.x), y: rounded(label!.y), lines: linesOf(causes) },
+        label: { x: rounded(label!.x), y: rounded(label!.y), lines: linesOf(triggers) },
       }
     }),
   }

@@ -1,4 +1,4 @@
-/** Dry runs (decision S1): a request in one transaction that is rolled back, and what it would have brought about. */
+/** Dry runs (decision S1): a request in one transaction that is rolled back, and what it would have created. */
 import { Data, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Json } from "../base/json.ts"
@@ -14,11 +14,11 @@ import { DryRun, type DryRunOptions } from "../http/DryRun.ts"
 import type { Failure } from "../http/failures.ts"
 import type { NewEntry } from "../ledger/ledger.ts"
 import { nudges } from "../outbound/nudge/nudge.ts"
-import { watch } from "../runtime/commit.ts"
+import { recordOutcomes } from "../runtime/commit.ts"
 import { NewestRows, type Outcome } from "../runtime/outcome.ts"
 
 /** Ends a dry run: its transaction is rolled back. */
-class Undone<A> extends Data.TaggedError("Undone")<{ readonly result: A; readonly changes: Json }> {}
+class RolledBack<A> extends Data.TaggedError("RolledBack")<{ readonly result: A; readonly changes: Json }> {}
 
 const entryOf = ({ event, lines }: NewEntry): Json => ({
   kind: event,
@@ -53,7 +53,7 @@ const chargesOf = (outcomes: ReadonlyArray<Outcome>, newest: NewestRows): Readon
   })
 }
 
-/** Renders what outcomes have brought about. */
+/** Renders what outcomes have created. */
 const changesOf = (outcomes: ReadonlyArray<Outcome>): Json => {
   const newest = new NewestRows()
   newest.note(outcomes)
@@ -96,16 +96,16 @@ export const dryRunLayer: Layer.Layer<DryRun, never, CollectServices> = Layer.ef
         Effect.provideService(TenantDatabase, within),
         Effect.provideService(Payments, payments),
       ) as Effect.Effect<A, Failure, R>
-      const undone = Effect.gen(function* () {
-        const outcomes = watch(yield* unitOfWork)
+      const rolledBack = Effect.gen(function* () {
+        const outcomes = recordOutcomes(yield* unitOfWork)
         const result = yield* provided
         yield* sent
-        return yield* new Undone({ result, changes: changesOf(outcomes) })
+        return yield* new RolledBack({ result, changes: changesOf(outcomes) })
       })
       return yield* Effect.catchIf(
-        database.writing(tenant, undone),
-        (error) => error instanceof Undone,
-        (undone: Undone<A>) => Effect.succeed(undone),
+        database.writing(tenant, rolledBack),
+        (error) => error instanceof RolledBack,
+        (done: RolledBack<A>) => Effect.succeed(done),
       )
     })
     return DryRun.of({ run })

@@ -2,11 +2,12 @@
 import { writeFile } from "node:fs/promises"
 import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { delayOf } from "../../machines/decide.ts"
 import { draw, pictureOf, type Step } from "../pages/pictures/draw.ts"
-import { type FoundActor, findActors, type Transition, wholeTimeline } from "../runtime/timeline.ts"
+import { upcoming } from "../runtime/timeline.ts"
+import type { Transition } from "../runtime/timelineApi.ts"
 import { Refused, Unsound } from "./failures.ts"
 import { migrated } from "./Installation.ts"
+import { type FoundActor, findActors, wholeTimeline } from "./lives.ts"
 import { show } from "./output.ts"
 import { accountOption } from "./parameters.ts"
 import { paragraphs, table } from "./table.ts"
@@ -43,77 +44,74 @@ const prove = Command.make(
 
 type Item = typeof Transition.Type
 
-/** `after nextRetry`, or the type of the event. */
-const causeOf = ({ event }: Item): string => {
-  const type = String(event.type)
-  const delay = delayOf(type)
-  return delay === undefined ? type : `after ${delay}`
-}
-
-const broughtBy = ({ charges, refunds, ledger_entries, nudges, events }: Item): string =>
+const createdBy = ({ charges, refunds, ledger_entries, nudges, events }: Item): string =>
   [...charges, ...refunds, ...ledger_entries, ...nudges, ...events].join(" ")
 
 const askedBy = ({ cause: { kind, request_id, key, member } }: Item): string =>
   [kind, key, member, request_id].filter((one) => one !== null).join(" ")
 
-interface Life {
+interface ShownActor {
   readonly id: string
   readonly kind: string
   readonly account: string
   readonly livemode: boolean
   readonly state: string
   readonly transitions: ReadonlyArray<Item>
+  readonly upcoming: ReadonlyArray<{ readonly name: string; readonly at: string }>
 }
 
-const inWords = ({ id, kind, account, livemode, state, transitions }: Life): string =>
+const inWords = ({ id, kind, account, livemode, state, transitions, upcoming }: ShownActor): string =>
   paragraphs(
     `${id}: ${kind} of ${account}, ${livemode ? "live" : "sandbox"}, now in ${state}`,
     table(
-      ["version", "at", "heard", "from", "to", "status", "caused by", "brought about"],
+      ["version", "at", "event", "from", "to", "status", "cause", "created"],
       transitions.map((one) => [
         one.version,
         one.at,
-        causeOf(one),
+        String(one.event.type),
         one.from,
         one.to,
         one.status_after,
         askedBy(one),
-        broughtBy(one),
+        createdBy(one),
       ]),
     ),
+    upcoming.map(({ name, at }) => `${at}: ${name} is due`).join("\n"),
   )
 
-const stepOf = (item: Item): Step => ({ from: item.from, to: item.to, cause: causeOf(item) })
+const stepOf = (item: Item): Step => ({ from: item.from, to: item.to, trigger: String(item.event.type) })
 
-/** Draws the machine of an actor with the path that it has taken. */
-const pictureFor = ({ id, kind, state }: FoundActor, transitions: ReadonlyArray<Item>): string | undefined => {
-  const picture = pictureOf(kind)
-  return picture === undefined
-    ? undefined
-    : draw(picture, { title: `The machine of ${id}, now in ${state}`, path: transitions.map(stepOf), current: state })
-}
+/** Draws the machine of an actor with the path that it has taken. Every kind has a picture. */
+const pictureFor = ({ id, kind, state }: FoundActor, transitions: ReadonlyArray<Item>): string =>
+  draw(pictureOf(kind)!, {
+    title: `The machine of ${id}, now in ${state}`,
+    path: transitions.map(stepOf),
+    current: state,
+  })
 
 const showLife = Command.make(
   "show",
   {
     id: Argument.String("ID"),
+    account: accountOption.pipe(Flag.withDefault(undefined)),
     svg: Flag.String("svg").pipe(Flag.withMetavar("FILE"), Flag.withDefault(undefined)),
   },
-  Effect.fn("journal.show")(function* ({ id, svg }) {
-    const [actor, other] = yield* findActors(id)
+  Effect.fn("journal.show")(function* ({ id, account, svg }) {
+    const [actor, other] = yield* findActors(id, account)
     if (actor === undefined) return yield* new Refused({ message: `No such actor in the journal: ${id}.` })
     if (other !== undefined)
-      return yield* new Refused({ message: `Several accounts have ${id}: give the ID of another object.` })
+      return yield* new Refused({ message: `Several accounts have ${id}: name one with --account.` })
     const transitions = yield* wholeTimeline(actor)
     if (svg !== undefined) {
-      const drawn = pictureFor(actor, transitions)!
+      const drawn = pictureFor(actor, transitions)
       yield* Effect.tryPromise({
         try: () => writeFile(svg, drawn),
         catch: (error) => new Refused({ message: `${svg} cannot be written: ${(error as Error).message}` }),
       })
     }
-    const { account_id: account, livemode, kind, state } = actor
-    yield* show({ id, kind, account, livemode, state, transitions }, inWords)
+    const { account_id, livemode, kind, state } = actor
+    const waiting = yield* upcoming(actor, { ...actor, means: {} })
+    yield* show({ id, kind, account: account_id, livemode, state, transitions, upcoming: waiting }, inWords)
   }),
 )
 

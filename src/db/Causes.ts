@@ -9,6 +9,9 @@ export interface Cause {
   readonly member: string | null
 }
 
+/** A buyer on a hosted page. Its transaction may be shared, so it names no request. */
+export const BY_PAGE: Cause = { kind: "page", request_id: null, key: null, member: null }
+
 /** Causes keeps who asked for the changes of a transaction: for all of them, or for those of one actor. */
 export class Causes {
   #all: Cause | null = null
@@ -25,7 +28,7 @@ export class Causes {
     else if (this.#all !== null) this.#byActor.set(actor, this.#all)
   }
 
-  /** The cause of an actor's changes; null: nobody asked for them. */
+  /** The cause of an actor's changes; null: no request asked for them. */
   of(actor: string): Cause | null {
     return this.#byActor.get(actor) ?? this.#all
   }

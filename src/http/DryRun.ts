@@ -20,7 +20,7 @@ export interface DryRunOptions {
 export class DryRun extends Context.Service<
   DryRun,
   {
-    /** Runs the work of a request. Returns its result, and what the request would have brought about. */
+    /** Runs the work of a request. Returns its result, and what the request would have created. */
     readonly run: <A, R>(
       tenant: Tenant,
       options: DryRunOptions,

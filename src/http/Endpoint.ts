@@ -133,6 +133,8 @@ export interface Declaration<
   readonly success: Success
   /** Whether the result is a page of such objects. */
   readonly list?: List
+  /** The schema of a page's `meta`, if it is not that of all lists (src/http/openapiComponents.ts). */
+  readonly meta?: "timeline_meta"
   readonly expand?: ReadonlyArray<string>
   /** Error codes in addition to those of every endpoint. */
   readonly codes?: ReadonlyArray<ProblemCode>

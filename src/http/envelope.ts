@@ -22,6 +22,10 @@ export const json = (
 
 export const success = (data: Json): string => JSON.stringify({ success: true, data })
 
+/** Adds `meta` to a success envelope that has none. */
+export const withMeta = (envelope: string, meta: Json): string =>
+  `${envelope.slice(0, -1)},"meta":${JSON.stringify(meta)}}`
+
 /** Builds a page from rendered objects. */
 export const listSuccess = (
   objects: ReadonlyArray<string>,

@@ -106,7 +106,10 @@ export const between = (column: string, after: number | undefined, before: numbe
   }
 }
 
-const exclusive = invalid("ending_before", "ending_before and starting_after exclude each other: send one of them.")
+export const EXCLUSIVE = invalid(
+  "ending_before",
+  "ending_before and starting_after exclude each other: send one of them.",
+)
 
 /**
  * Returns the position of a cursor in the list's order; undefined without a cursor. In a list by ID, a cursor is a position: the object may
@@ -157,7 +160,7 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
 ) {
   const sql = yield* SqlClient.SqlClient
   const size = limitIn(query)
-  if (query.ending_before !== undefined && query.starting_after !== undefined) return yield* exclusive
+  if (query.ending_before !== undefined && query.starting_after !== undefined) return yield* EXCLUSIVE
   const param = query.ending_before === undefined ? "starting_after" : "ending_before"
   const backwards = param === "ending_before"
   const conditions = filters.flatMap((filter) => (filter === undefined ? [] : [filter(sql)]))
@@ -192,7 +195,7 @@ export const pageOf = <T extends { readonly id: string }>(
   defaultLimit = DEFAULT_LIMIT,
 ): Effect.Effect<Page<T>, Problem> => {
   const limit = limitIn(query, defaultLimit)
-  if (query.starting_after !== undefined && query.ending_before !== undefined) return Effect.fail(exclusive)
+  if (query.starting_after !== undefined && query.ending_before !== undefined) return Effect.fail(EXCLUSIVE)
   const param = query.ending_before === undefined ? "starting_after" : "ending_before"
   const cursor = query[param]
   const at = cursor === undefined ? -1 : listed.findIndex(({ id }) => id === cursor)

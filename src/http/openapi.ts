@@ -205,10 +205,10 @@ const successSchema = (declaration: Declaration): Json => {
   const object = component(nameOf(declaration.success))
   const data = declaration.list === true ? { type: "array", items: object } : object
   const name = declaration.list === true ? "list_meta" : declaration.dryRun === true ? "dry_run_meta" : undefined
-  const meta = { $ref: `#/components/schemas/${name}` }
+  const meta = name === undefined ? {} : { meta: component(declaration.meta ?? name) }
   return {
     type: "object",
-    properties: { success: { const: true }, data, ...(name === undefined ? {} : { meta }) },
+    properties: { success: { const: true }, data, ...meta },
     required: ["success", "data", ...(declaration.list === true ? ["meta"] : [])],
   }
 }
@@ -266,7 +266,9 @@ const operation = (declaration: Declaration, origin: string): Json => ({
       required: true,
       schema: { type: "string", maxLength: 64 },
     })),
-    ...(declaration.method === "POST" ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
+    ...(declaration.method === "POST" && declaration.changesNothing !== true
+      ? [{ $ref: "#/components/parameters/IdempotencyKey" }]
+      : []),
     ...(takesCell(declaration) ? [{ $ref: "#/components/parameters/Cell" }] : []),
     ...(declaration.dryRun === true
       ? [{ $ref: "#/components/parameters/DryRun" }, { $ref: "#/components/parameters/Assume" }]

@@ -41,14 +41,14 @@ export const COMPONENTS = {
       name: "dry_run",
       in: "query",
       description:
-        "true: the request is decided and answered like a real one, with meta.changes for what it would have brought about, and nothing happens",
-      schema: { type: "string", enum: ["true", "false"], default: "false" },
+        "true: the request is checked and answered like a real one and then rolled back. meta.changes lists what it would have created",
+      schema: { type: "boolean", default: false },
     },
     Assume: {
       name: "assume",
       in: "query",
       description:
-        "How all payments of a dry run end; failure is insufficient_funds. Without it, test methods answer as always and other payments succeed",
+        "The result of all payments of a dry run; failure fails them with insufficient_funds. Without it, test methods answer as always and other payments succeed",
       schema: { type: "string", enum: ASSUMPTIONS },
     },
     Cell: {
@@ -91,7 +91,7 @@ const DRY_RUN_META: Json = object({
 /** Schemas that no endpoint declares. */
 export const SCHEMAS: Json = {
   dry_run_meta: DRY_RUN_META,
-  list_meta: {
+  timeline_meta: {
     type: "object",
     properties: {
       has_more: { type: "boolean" },
@@ -99,8 +99,17 @@ export const SCHEMAS: Json = {
       limit: { type: "integer" },
       upcoming: {
         ...list(object({ name: word, at: instant, means: word })),
-        description: "Only on the first page of a timeline: the timers that wait, in words",
+        description: "Only on the first page: the timers that wait, in words",
       },
+    },
+    required: ["has_more", "next_cursor", "limit"],
+  },
+  list_meta: {
+    type: "object",
+    properties: {
+      has_more: { type: "boolean" },
+      next_cursor: { type: ["string", "null"] },
+      limit: { type: "integer" },
     },
     required: ["has_more", "next_cursor", "limit"],
   },

@@ -214,6 +214,7 @@ const KEY_OF_DRY_RUN = problem(
 /** Runs `work` once for each idempotency key; a replay gets the first response, as `again` renders it. */
 const once = Effect.fnUntraced(function* <R, R2>(
   node: IncomingMessage,
+  { changesNothing = false }: Declaration,
   path: string,
   tenant: Tenant,
   asker: AuthenticatedCaller,
@@ -221,7 +222,7 @@ const once = Effect.fnUntraced(function* <R, R2>(
   work: (keyed: KeyedTry | undefined) => Effect.Effect<Reply, Failure, R>,
   again: (stored: Stored) => Effect.Effect<Reply, Failure, R2>,
 ) {
-  const name = node.method === "POST" ? node.headers["idempotency-key"] : undefined
+  const name = node.method === "POST" && !changesNothing ? node.headers["idempotency-key"] : undefined
   if (name === undefined) return yield* work(undefined)
   const { asService } = yield* TenantDatabase
   const release = (mine: KeyedTry) =>
@@ -313,7 +314,7 @@ export const createPipeline = <R>(
     }
     if (isDryRun(url, endpoint.declaration) && node.headers["idempotency-key"] !== undefined)
       return yield* KEY_OF_DRY_RUN
-    const reply: Reply = yield* once(node, pathOf(place), tenant, asker, raw, run, again).pipe(
+    const reply: Reply = yield* once(node, endpoint.declaration, pathOf(place), tenant, asker, raw, run, again).pipe(
       Effect.catchIf(
         (error) => asker.kind === "account" && error._tag === "Problem" && error.code === "resource_missing",
         (missing) => missingHere(tenant.account_id, missing),

@@ -10,7 +10,7 @@ import type { KnownKey } from "../security/key/Keys.ts"
 import { Batches, type StartAll } from "./batches.ts"
 import { DryRun, type DryRunOptions } from "./DryRun.ts"
 import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
-import { success } from "./envelope.ts"
+import { success, withMeta } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import { type Failure, OUTCOME_UNKNOWN, orMade, refusalOf } from "./failures.ts"
 import { insertRecords, type KeyedTry, type Stored } from "./idempotency.ts"
@@ -303,11 +303,10 @@ const runReal = <R>(run: Run<R>) => {
   }
 }
 
-/** Runs the handler and undoes it; adds to the response what it would have brought about. */
+/** Runs the handler and undoes it; adds to the response what it would have created. */
 const runDry = Effect.fnUntraced(function* <R>(run: Run<R>, options: DryRunOptions) {
   const { result, changes } = yield* (yield* DryRun).run(tenantInDatabase(run), options, runReal(run))
-  const meta = JSON.stringify({ dry_run: true, changes })
-  return { ...result, body: `${result.body.slice(0, -1)},"meta":${meta}}` } satisfies Reply
+  return { ...result, body: withMeta(result.body, { dry_run: true, changes }) } satisfies Reply
 })
 
 /** Runs the handler; returns its response. */

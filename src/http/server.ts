@@ -5,6 +5,9 @@ import { type Cause, Effect, Option, Tracer } from "effect"
 import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
 import { newId } from "../base/ids.ts"
 import type { RateLimits, Transport } from "../config/Config.ts"
+import { BY_PAGE } from "../db/Causes.ts"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { DatabaseClock } from "../process/DatabaseClock.ts"
 import { recordRequest } from "../process/loadHint.ts"
 import { ArrivedAt } from "./ArrivedAt.ts"
@@ -92,6 +95,20 @@ const publicResponse = (
   return HttpServerResponse.uint8Array(body, { status, contentType, headers: all })
 }
 
+/** Names the page as the cause of what its transactions change. */
+const byPage = (database: TenantDatabase["Service"]) =>
+  TenantDatabase.of({
+    ...database,
+    writing: (tenant, work) =>
+      database.writing(
+        tenant,
+        Effect.flatMap(unitOfWork, ({ causes }) => {
+          causes.setForAll(BY_PAGE)
+          return work
+        }),
+      ),
+  })
+
 /** Serves a page or a callback. A valid signed callback has no rate limit; one with an invalid signature counts for its address. */
 const servePublic = Effect.fnUntraced(function* <R>(
   { respond, parts, allow, limited }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
@@ -108,7 +125,11 @@ const servePublic = Effect.fnUntraced(function* <R>(
   recordRequest()
   const body = readBytes(node, (bytes) => limits.buffer(call, address, bytes))
   const request = { parts, search: url.searchParams, headers: node.headers, body }
-  const response = yield* Effect.tapError(respond(request), (error) =>
+  const database = yield* TenantDatabase
+  const responding = limited
+    ? Effect.provideService(respond(request), TenantDatabase, byPage(database))
+    : respond(request)
+  const response = yield* Effect.tapError(responding, (error) =>
     error._tag === "Problem" && error.code === "signature_invalid" ? limits.take(call, "public", address) : Effect.void,
   )
   return publicResponse(response, call.headers, requestId)

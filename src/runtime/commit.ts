@@ -43,16 +43,17 @@ const writeJournal = (
   unit.add([["journal", insert]])
 }
 
-/** Returns the journal rows of outcomes, with the IDs of what each brought about. The IDs are in the order of the outcomes. */
+/** Returns the journal rows of outcomes, with the IDs of what each created. The IDs are in the order of the outcomes. */
 const journalOf = (
   outcomes: ReadonlyArray<Outcome>,
+  existing: ReadonlySet<string>,
   entryIds: ReadonlyArray<string>,
   eventIds: ReadonlyArray<string>,
 ) => {
   let [entry, event] = [0, 0]
   return outcomes.flatMap(({ journal, created, entries, events }) => {
     const brought = [
-      ...created.flatMap(({ before, row }) => (before === undefined ? [row.id] : [])),
+      ...created.flatMap(({ before, row }) => (before === undefined && !existing.has(row.id) ? [row.id] : [])),
       ...entries.map(() => entryIds[entry++]!),
       ...events.map(() => eventIds[event++]!),
     ]
@@ -79,12 +80,12 @@ const insertNew = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>)
   return existing
 })
 
-const watched = new WeakMap<UnitOfWork, Array<Outcome>>()
+const recorders = new WeakMap<UnitOfWork, Array<Outcome>>()
 
 /** Keeps the outcomes that are written into a unit of work from now on, in their order, for a dry run to show. */
-export const watch = (unit: UnitOfWork): ReadonlyArray<Outcome> => {
+export const recordOutcomes = (unit: UnitOfWork): ReadonlyArray<Outcome> => {
   const outcomes: Array<Outcome> = []
-  watched.set(unit, outcomes)
+  recorders.set(unit, outcomes)
   return outcomes
 }
 
@@ -147,7 +148,7 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
     unit,
     written.flatMap(({ events }) => events),
   ).map(({ id }) => id)
-  writeJournal(unit, journalOf(written, entryIds, eventIds))
-  watched.get(unit)?.push(...written)
+  writeJournal(unit, journalOf(written, existing, entryIds, eventIds))
+  recorders.get(unit)?.push(...written)
   return written
 })

@@ -30,7 +30,7 @@ interface ProvenRow extends JournalRow {
 }
 
 /** What a transition does: the state that it leads to, its effects, and what it charges (kobo). */
-interface Done {
+interface Decided {
   readonly to: string
   readonly effects: ReadonlyArray<string>
   readonly amount: number
@@ -54,7 +54,7 @@ export interface Replayable {
   /** Returns what is wrong with one actor's journal, or undefined. */
   readonly check: (row: ActorRow | undefined, journal: ReadonlyArray<JournalRow>) => string | undefined
   /** Returns what each transition of one actor's journal does on today's machine. Without a row the journal cannot be replayed. */
-  readonly decideAgain: (row: ActorRow | undefined, journal: ReadonlyArray<JournalRow>) => ReadonlyArray<Done>
+  readonly decideAgain: (row: ActorRow | undefined, journal: ReadonlyArray<JournalRow>) => ReadonlyArray<Decided>
 }
 
 /** `input` returns the machine's input, from the row or from the first journalled event. */
@@ -84,7 +84,7 @@ export const replayable = <M extends AnyStateMachine, Row extends ActorRow, Own 
   decideAgain: (found, journal) => {
     if (found === undefined) return []
     let snapshot = create(machine, input(found as Row, journal[0]!.event))
-    return journal.map(({ event }): Done => {
+    return journal.map(({ event }): Decided => {
       const decision = decide(machine, snapshot, event as EventFrom<M>)
       snapshot = decision.snapshot
       return {
@@ -132,11 +132,11 @@ const readActors = Effect.fnUntraced(function* (actors: ReadonlyArray<string>, a
   return journals
 })
 
-/** Reads all journals (of one account), each complete, some thousand entries at a time. */
+/** Reads all journals (of one account), each complete, some thousand entries at a time. `check` returns whether to go on. */
 const readAll = Effect.fnUntraced(function* <Entry extends JournalRow, E, R>(
   account: string | undefined,
   columns: string,
-  check: (journals: ReadonlyArray<ReadonlyArray<Entry>>) => Effect.Effect<void, E, R>,
+  check: (journals: ReadonlyArray<ReadonlyArray<Entry>>) => Effect.Effect<boolean, E, R>,
 ) {
   const sql = yield* SqlClient.SqlClient
   const ofAccount = account === undefined ? livesHere(sql, "lifecycle_journal") : sql`account_id = ${account}`
@@ -157,8 +157,8 @@ const readAll = Effect.fnUntraced(function* <Entry extends JournalRow, E, R>(
     }
     const isLast = page.length < PAGE
     if (isLast && open.length > 0) whole.push(open)
-    yield* check(whole)
-    if (isLast) return
+    const goesOn = yield* check(whole)
+    if (isLast || !goesOn) return
     cursor = page.at(-1)!
   }
 })
@@ -202,6 +202,7 @@ const replayAll = Effect.fnUntraced(function* (
       const reason = kind.check(row, journal)
       if (reason !== undefined) differing.push({ actor, reason })
     }
+    return true
   })
   yield* actors.length === 0 ? readAll(account, COLUMNS, check) : Effect.flatMap(readActors(actors, account), check)
   return { replayed, differing, unknown: actors.filter((actor) => !seen.has(actor)) }
@@ -212,15 +213,15 @@ export interface Changed {
   readonly id: string
   readonly version: number
   readonly event: TimedEvent
-  readonly recorded: Done
-  readonly now: Done
+  readonly recorded: Decided
+  readonly now: Decided
 }
 
 /** How many changed transitions a proof lists. */
 const MAX_CHANGED = 20
 
 /** The first transition of a journal that today's machine decides differently. */
-const firstChange = (journal: ReadonlyArray<ProvenRow>, now: ReadonlyArray<Done>): Changed | undefined => {
+const firstChange = (journal: ReadonlyArray<ProvenRow>, now: ReadonlyArray<Decided>): Changed | undefined => {
   const at = journal.findIndex(
     ({ to_state: to, effects, amount }, index) => canonical({ to, effects, amount }) !== canonical(now[index] ?? null),
   )
@@ -260,6 +261,7 @@ const proveAll = Effect.fnUntraced(function* (
       difference += totalOf(now) - totalOf(journal)
       if (first.length < MAX_CHANGED) first.push(changed)
     }
+    return replayed < limit
   })
   yield* readAll<ProvenRow, SqlError.SqlError, SqlClient.SqlClient>(account, `${COLUMNS}, effects, ${AMOUNT}`, prove)
   return { replayed, same: replayed - differ, differ, amount_difference: difference, first }
@@ -273,7 +275,7 @@ export interface ProofOptions {
 
 /**
  * Decides every journalled event again on the machines of this checkout, and compares what they do with what was recorded: states, effects,
- * and the amounts of charges (kobo). `amount_difference`: what all actors would have been charged more (decision S5).
+ * and the amounts of charges. `amount_difference`: how much more (kobo) today's machines would have charged (decision S5).
  */
 export const proveJournal = Effect.fn("journal.prove")(function* (
   kinds: ReadonlyArray<Replayable>,

@@ -1,76 +1,14 @@
-/** Timelines (decision S3): the transitions of one actor, newest first, with who caused each and what it brought about. */
-import { Effect, Schema } from "effect"
+/** Reads timelines (decision S3): the transitions of one actor, newest first, each with its cause and what it created. */
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { delayOf, triggerOf } from "../../machines/decide.ts"
 import { kindOf } from "../base/ids.ts"
-import type { Json } from "../base/json.ts"
 import { invalid } from "../base/problem.ts"
 import { formatInstant } from "../base/time.ts"
 import type { Cause } from "../db/Causes.ts"
-import { livesHere, ofTenant, type Tenant } from "../db/tenant.ts"
-import { limitIn, type PageQuery, pageFields } from "../http/lists.ts"
-import { exampleId, instant, open } from "../http/response.ts"
-import type { ActorKind } from "./lifecycle.ts"
-
-const { Array: ArrayOf, Int, Literal, Literals, NullOr, String: Text, Struct } = Schema
-
-const CAUSES = ["api", "dashboard", "page", "timer", "clock", "rail", "system"] as const
-
-export const Transition = Struct({
-  object: Literal("transition"),
-  id: Text,
-  version: Int,
-  at: instant,
-  event: open.annotate({ description: "What the machine heard: its type and its fields" }),
-  from: Text,
-  to: Text,
-  status_before: NullOr(Text),
-  status_after: NullOr(Text),
-  cause: Struct({
-    kind: Literals(CAUSES),
-    request_id: NullOr(Text),
-    key: NullOr(Text),
-    member: NullOr(Text),
-  }),
-  charges: ArrayOf(Text),
-  refunds: ArrayOf(Text),
-  ledger_entries: ArrayOf(Text),
-  nudges: ArrayOf(Text),
-  events: ArrayOf(Text),
-}).annotate({
-  identifier: "transition",
-  examples: [
-    {
-      object: "transition",
-      id: `${exampleId("subscription")}:2`,
-      version: 2,
-      at: "2026-11-01T09:00:00.000Z",
-      event: { type: "charge.succeeded", at: "2026-11-01T09:00:00.000Z" },
-      from: "opening",
-      to: "active.current",
-      status_before: "incomplete",
-      status_after: "active",
-      cause: { kind: "rail", request_id: null, key: null, member: null },
-      charges: [],
-      refunds: [],
-      ledger_entries: [exampleId("ledger_entry")],
-      nudges: [],
-      events: [exampleId("event")],
-    },
-  ],
-})
-
-/** What the timeline of every kind of actor declares. */
-export const timeline = {
-  method: "GET",
-  summary: "List what happened, newest first",
-  notes:
-    "Every transition of its machine: what the machine heard, who caused it, and the IDs of what it brought about. meta.upcoming of the first page lists the timers that wait.",
-  query: Struct(pageFields),
-  status: 200,
-  list: true,
-  success: Transition,
-  codes: ["resource_missing"],
-} as const
+import { ofTenant, type Tenant } from "../db/tenant.ts"
+import { EXCLUSIVE, limitIn, type PageQuery } from "../http/lists.ts"
+import type { CAUSES, Transition } from "./timelineApi.ts"
 
 interface JournalRow {
   readonly version: number
@@ -84,40 +22,32 @@ interface JournalRow {
   readonly brought: ReadonlyArray<string>
 }
 
-const NOBODY = { request_id: null, key: null, member: null }
+const NO_REQUEST = { request_id: null, key: null, member: null }
 
-/** The events by which machines hear of payments; a rail said so. */
-const OF_RAILS = /^(rail|charge|payment)\./
-/** The events that only buyers cause, on pages, if no request of the API did. */
-const OF_BUYERS: ReadonlySet<string> = new Set([
-  "create",
-  "check_out",
-  "pay",
-  "complete",
-  "decline",
-  "retry",
-  "update",
-  "method",
-  "payment.begun",
-  "cancel",
-])
+/** The events by which machines learn of a rail's answer. */
+const OF_RAILS = /^(rail\.|payment\.(succeeded|failed)$|charge\.(succeeded|failed|unsettled)$)/
+/** The events that a rail's answer to a charge causes at its checkout session and its subscription. */
+const AFTER_RAILS: ReadonlySet<string> = new Set(["complete", "decline", "check_out"])
+/** The events of timers that are no delays of the machine that gets them. */
+const OF_TIMERS: ReadonlySet<string> = new Set(["reminder", "expire", "checkout_expired"])
 
-/** Who caused a transition that nobody asked for. */
+/** The cause of a transition that no request asked for. */
 const causeOf = (type: string, isOnClock: boolean): (typeof CAUSES)[number] => {
-  if (type === "payment.begun") return "page"
-  if (OF_RAILS.test(type)) return "rail"
-  if (type.startsWith("xstate.after.") || type === "reminder") return isOnClock ? "clock" : "timer"
-  return OF_BUYERS.has(type) ? "page" : "system"
+  if (delayOf(type) !== undefined || OF_TIMERS.has(type)) return isOnClock ? "clock" : "timer"
+  return OF_RAILS.test(type) || AFTER_RAILS.has(type) ? "rail" : "system"
 }
 
+const INSTANT = /(^at|At|Start|End|NotBefore)$/
+
 /** Instants of events are numbers in the journal. */
-const shownEvent = (event: JournalRow["event"]): Json =>
-  Object.fromEntries(
-    Object.entries(event as Json).map(([name, value]) => [
-      name,
-      typeof value === "number" && /(^a|A)t$/.test(name) ? formatInstant(value) : value,
-    ]),
-  )
+const shown = (name: string, value: unknown): unknown => {
+  if (typeof value === "number") return INSTANT.test(name) ? formatInstant(value) : value
+  if (Array.isArray(value)) return value.map((one) => shown("", one))
+  return value instanceof Object ? fieldsOf(value) : value
+}
+
+const fieldsOf = (value: object): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(value).map(([name, field]) => [name, shown(name, field)]))
 
 /** The actor of a timeline, and the words for its timers. */
 export interface Subject {
@@ -135,12 +65,12 @@ const render =
       id: `${id}:${row.version}`,
       version: row.version,
       at: formatInstant(row.at),
-      event: shownEvent(row.event) as Readonly<Record<string, unknown>>,
+      event: { ...fieldsOf(row.event), type: triggerOf(row.event.type) },
       from: row.from_state,
       to: row.to_state,
       status_before: row.status_from,
       status_after: row.status_to,
-      cause: row.cause ?? { kind: causeOf(row.event.type, test_clock_id !== null), ...NOBODY },
+      cause: row.cause ?? { kind: causeOf(row.event.type, test_clock_id !== null), ...NO_REQUEST },
       charges: of("charge"),
       refunds: of("refund"),
       ledger_entries: of("ledger_entry"),
@@ -158,8 +88,8 @@ const versionIn = Effect.fnUntraced(function* (param: keyof PageQuery, cursor: s
     : yield* invalid(param, `${param} must be the ID of a transition of this timeline, such as ${id}:3.`)
 })
 
-/** The timers that wait, in words. */
-const upcoming = Effect.fnUntraced(function* (tenant: Tenant, { id, means }: Subject) {
+/** Reads the timers that wait, in words. */
+export const upcoming = Effect.fnUntraced(function* (tenant: Tenant, { id, means }: Subject) {
   const sql = yield* SqlClient.SqlClient
   const timers = yield* sql<{ name: string; due_at: number }>`
     SELECT name, due_at FROM timer WHERE ${ofTenant(sql, tenant)} AND actor_id = ${id} ORDER BY due_at, rank`
@@ -167,7 +97,7 @@ const upcoming = Effect.fnUntraced(function* (tenant: Tenant, { id, means }: Sub
 })
 
 /** Reads one page of an actor's timeline. */
-const timelineOf = Effect.fn("timeline")(function* (tenant: Tenant, subject: Subject, query: PageQuery) {
+export const timelineOf = Effect.fn("timeline")(function* (tenant: Tenant, subject: Subject, query: PageQuery) {
   const sql = yield* SqlClient.SqlClient
   const { id } = subject
   const limit = limitIn(query)
@@ -175,8 +105,7 @@ const timelineOf = Effect.fn("timeline")(function* (tenant: Tenant, subject: Sub
     yield* versionIn("starting_after", query.starting_after, id),
     yield* versionIn("ending_before", query.ending_before, id),
   ]
-  if (older !== undefined && newer !== undefined)
-    return yield* invalid("ending_before", "ending_before and starting_after exclude each other: send one of them.")
+  if (older !== undefined && newer !== undefined) return yield* EXCLUSIVE
   const backwards = newer !== undefined
   const from = older ?? newer
   const beyond = from === undefined ? sql`true` : backwards ? sql`version > ${from}` : sql`version < ${from}`
@@ -200,49 +129,4 @@ export const timelineHandler = <E, R>(
     Effect.flatMap(find(request, request.id), ({ id, test_clock_id }) =>
       timelineOf(request, { id, test_clock_id, means }, request.query),
     ),
-})
-
-/** An actor that has a journal, wherever it is. */
-export interface FoundActor extends Tenant {
-  readonly id: string
-  readonly kind: ActorKind
-  readonly state: string
-  readonly test_clock_id: string | null
-}
-
-/** Finds an actor by ID in all accounts of this cell. Codes of instalment plans are unique within their account only, so there may be several. */
-export const findActors = Effect.fnUntraced(function* (id: string) {
-  const sql = yield* SqlClient.SqlClient
-  const found = yield* sql<Tenant & { readonly actor_kind: ActorKind }>`
-    SELECT a.id AS account_id, l.livemode, j.actor_kind FROM account a CROSS JOIN unnest(ARRAY[false, true]) l (livemode) CROSS JOIN LATERAL (
-      SELECT actor_kind FROM lifecycle_journal WHERE (account_id, livemode, actor_id) = (a.id, l.livemode, ${id}) LIMIT 1
-    ) j WHERE ${livesHere(sql, "a", "id")}`
-  return yield* Effect.forEach(found, ({ account_id, livemode, actor_kind }) =>
-    Effect.map(
-      sql<{ state: string; test_clock_id: string | null }>`
-        SELECT state, to_jsonb(a)->>'test_clock_id' AS test_clock_id FROM ${sql(actor_kind)} a
-        WHERE (account_id, livemode, id) = (${account_id}, ${livemode}, ${id})`,
-      ([row]): FoundActor => ({
-        account_id,
-        livemode,
-        id,
-        kind: actor_kind,
-        state: row?.state ?? "gone",
-        test_clock_id: row?.test_clock_id ?? null,
-      }),
-    ),
-  )
-})
-
-/** Reads an actor's whole timeline, oldest first. */
-export const wholeTimeline = Effect.fnUntraced(function* (actor: FoundActor) {
-  const pages: Array<ReadonlyArray<typeof Transition.Type>> = []
-  let starting_after: string | undefined
-  for (;;) {
-    const query: PageQuery = { limit: "100", ...(starting_after === undefined ? {} : { starting_after }) }
-    const { data, hasMore } = yield* timelineOf(actor, { ...actor, means: {} }, query)
-    pages.push(data)
-    starting_after = data.at(-1)?.id
-    if (!hasMore || starting_after === undefined) return pages.flat().reverse()
-  }
 })

@@ -206,14 +206,14 @@ describe("Idempotency-Key", () => {
     expect(await other.stop()).toBe(0)
   })
 
-  it("of an unfinished or refused request leaves no record", async () => {
+  it("of a refused request leaves no record", async () => {
     const post = (body: object) => api.post("/customers", body, withKey("again and again"))
     const key = await kept("again and again")
     const record = () => database.run((sql) => sql`SELECT 1 FROM idempotency_record WHERE key = ${key}`)
     expect((await post({ name: "A", test_clock: "clock_missing" })).status).toBe(400)
     expect(await record()).toEqual([])
     data(await post({ name: "A" }), 201)
-    // A refusal of another request comes after that of its key.
+    // A reused key is refused before wrong parameters are.
     expect((await post({ name: "" })).body.error.code).toBe("idempotency_key_reused")
     expect((await record()).length).toBe(1)
   })

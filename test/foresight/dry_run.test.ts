@@ -245,7 +245,7 @@ describe("a dry run", () => {
     )
   })
 
-  it("can be asked of every write that the tests try", () => {
+  it("exists for exactly the writes tested here", () => {
     expect([...declared].sort()).toEqual(Object.keys(WRITES).sort())
   })
 
@@ -274,7 +274,7 @@ describe("a dry run", () => {
     },
   )
 
-  it("fails all payments if it is to assume so", async () => {
+  it("with assume=failure fails all payments", async () => {
     const { customer, plan } = await subject()
     const body = { customer, plan, ...METHOD }
     const { data: shown, meta } = (await api.post(dryOf("/subscriptions", "&assume=failure"), body)).body

@@ -1,6 +1,7 @@
-/** Tests timelines (decision S3): what happened to one object, who caused it, and what it brought about. */
+/** Tests timelines (decision S3): the transitions of one object, with their causes and what they created. */
 import { describe, expect, it } from "vitest"
 import { createApi } from "../support/api.ts"
+import { checkout, pay } from "../support/checkout.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, refusal } from "../support/story.ts"
 
@@ -14,7 +15,7 @@ const keyId = async (key: string) => {
 }
 
 describe("a timeline", () => {
-  it("tells who caused each transition, and what it brought about", async () => {
+  it("names the cause of each transition, and lists what it created", async () => {
     const clock = await createClock(api, "2025-01-31T09:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock, email: "ada@example.com" })
     const plan = await createPlan(api, { pause_enabled: true })
@@ -44,7 +45,7 @@ describe("a timeline", () => {
       [1, "create", null, "incomplete", asked(created)],
       [2, "charge.succeeded", "incomplete", "active", { kind: "rail", ...nobody }],
       [3, "reminder", "active", "active", { kind: "clock", ...nobody }],
-      [4, "xstate.after.periodEnd.subscription.active.current", "active", "active", { kind: "clock", ...nobody }],
+      [4, "after periodEnd", "active", "active", { kind: "clock", ...nobody }],
       [5, "charge.succeeded", "active", "active", { kind: "rail", ...nobody }],
       [6, "pause", "active", "paused", asked(paused)],
     ])
@@ -102,6 +103,29 @@ describe("a timeline", () => {
         "parameter_invalid",
         "starting_after",
       ])
+  })
+
+  it("names the page, the rail and the timer", async () => {
+    const session = await checkout(api)
+    data(await pay(session.url, "pm_test_success"))
+    const causes = async (path: string) =>
+      (await api.all(path)).map(({ event, cause }) => `${event.type} ${cause.kind}`).reverse()
+    expect(await causes(`/subscriptions/${session.subscription}/timeline`)).toEqual([
+      "create api",
+      "check_out page",
+      "charge.succeeded rail",
+    ])
+    expect(await causes(`/checkout-sessions/${session.id}/timeline`)).toEqual([
+      "create api",
+      "pay page",
+      "complete rail",
+    ])
+    const expiring = await checkout(api)
+    data(await api.post(`/checkout-sessions/${expiring.id}/expire`))
+    expect(await causes(`/subscriptions/${expiring.subscription}/timeline`)).toEqual([
+      "create api",
+      "checkout_expired api",
+    ])
   })
 
   it("names each request of a batch", async () => {

@@ -7,7 +7,7 @@ import { pageFields } from "../../http/lists.ts"
 import { amount, currency, id, metadata, oneOf, textOrNull } from "../../http/parameters.ts"
 import { common, exampleId, idOrObject, instant, kobo, metadata as metadataShown } from "../../http/response.ts"
 import { FAILURE_CODES } from "../../rails/rail/PaymentRail.ts"
-import { timeline } from "../../runtime/timeline.ts"
+import { timelineEndpoint } from "../../runtime/timelineApi.ts"
 import { EXAMPLE_CARD, PaymentMethodSummary } from "../payment_method/api.ts"
 
 const { Boolean: Bool, Int, Literal, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
@@ -138,7 +138,7 @@ export const chargeApi = {
     status: 200,
     list: true,
   }),
-  timeline: declare({ ...timeline, path: "/charges/:id/timeline", access: "charges" }),
+  timeline: timelineEndpoint("a charge", "/charges/:id/timeline", "charges"),
   get: declare({
     method: "GET",
     path: "/charges/:id",

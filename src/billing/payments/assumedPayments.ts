@@ -5,6 +5,7 @@
 import { Effect } from "effect"
 import { type NowOf, sameForAll } from "../../base/time.ts"
 import type { Assumption } from "../../http/DryRun.ts"
+import { LOCK_TIMEOUT_MS } from "../../postgres/lockWait.ts"
 import { PaymentRail, type RailAnswer } from "../../rails/rail/PaymentRail.ts"
 import { isOutside } from "../../rails/rail/Rail.ts"
 import { NewestRows } from "../../runtime/outcome.ts"
@@ -26,6 +27,10 @@ const ASSUMED: Readonly<Record<Assumption, RailAnswer>> = {
   failure: { type: "rail.failed", code: "insufficient_funds", message: null },
 }
 
+/** The answer that a charge gets under an assumption. Without a payment method it fails. */
+export const assumedAnswer = ({ payment_method }: ChargeRow, assume: Assumption): RailAnswer =>
+  payment_method === null ? NO_METHOD : ASSUMED[assume]
+
 /** Returns the answers of charges, by ID. A buyer who has to enter a payment method on a rail's page has not done so. */
 const answersOf = Effect.fnUntraced(function* (
   of: ReadonlyArray<ChargeRow>,
@@ -40,8 +45,7 @@ const answersOf = Effect.fnUntraced(function* (
       ? []
       : yield* (yield* PaymentRail).charge(simulated.map((charge) => toRail(charge, nowOf(charge), codes)))
   const byId = new Map(simulated.map(({ id }, index) => [id, answers[index]!]))
-  return (charge: ChargeRow): RailAnswer =>
-    charge.payment_method === null ? NO_METHOD : (byId.get(charge.id) ?? ASSUMED[assume ?? "success"])
+  return (charge: ChargeRow): RailAnswer => byId.get(charge.id) ?? assumedAnswer(charge, assume ?? "success")
 })
 
 /** Makes the payments of a dry run. */
@@ -55,7 +59,7 @@ export const assumedPayments = (assume: Assumption | undefined) =>
         for (let round = 0; next.length > 0 && round < MAX_ROUNDS; round++) {
           const answerOf = yield* answersOf(next, nowOf, assume, codes)
           const answered = next.map((charge) => ({ charge, answer: answerOf(charge), at: answeredAt(charge, nowOf) }))
-          const { outcomes, attempts, following } = yield* settle(answered, nowOf)
+          const { outcomes, attempts, following } = yield* settle(answered, nowOf, LOCK_TIMEOUT_MS)
           rows.note(outcomes)
           for (const { subscription_id } of following) if (subscription_id !== null) rows.forget(subscription_id)
           next = [...attempts, ...following]

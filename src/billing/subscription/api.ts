@@ -27,8 +27,7 @@ import {
   instant as instantShown,
   metadata as metadataShown,
 } from "../../http/response.ts"
-
-import { timeline } from "../../runtime/timeline.ts"
+import { timelineEndpoint } from "../../runtime/timelineApi.ts"
 
 const { Boolean: Bool, Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
@@ -209,7 +208,7 @@ export const subscriptionApi = {
     status: 200,
     codes: ["resource_missing"],
   }),
-  timeline: declare({ ...timeline, path: "/subscriptions/:id/timeline", access: "subscriptions" }),
+  timeline: timelineEndpoint("a subscription", "/subscriptions/:id/timeline", "subscriptions"),
   update: declare({
     method: "PATCH",
     path: "/subscriptions/:id",

@@ -8,6 +8,7 @@ import { type NudgeRow, nudges } from "../../outbound/nudge/nudge.ts"
 import { advance } from "../../runtime/lifecycle.ts"
 import type { Outcome } from "../../runtime/outcome.ts"
 import { type ChargeRow, chargeLifecycle } from "../charge/charge.ts"
+import { assumedAnswer } from "../payments/assumedPayments.ts"
 import { chargeAfter } from "../payments/decide.ts"
 import type { ForecastItem } from "./forecastApi.ts"
 import { type Facts, outcomeOf } from "./outcome.ts"
@@ -25,7 +26,7 @@ export interface WaitingTimer {
 }
 
 /** Where a walk starts: a subscription with its timers and the charge that is on its way, or the transition that creates it. */
-export type Life =
+export type ForecastStart =
   | {
       readonly row: SubscriptionRow
       readonly timers: ReadonlyArray<WaitingTimer>
@@ -56,7 +57,7 @@ class Walker {
     this.#assume = assume
   }
 
-  start(life: Life, now: number): void {
+  start(life: ForecastStart, now: number): void {
     if ("first" in life) this.#move(life.first, now)
     else {
       this.#row = life.row
@@ -125,14 +126,10 @@ class Walker {
       }
   }
 
-  /** Settles a charge as assumed. Without a payment method it fails. */
+  /** Settles a charge as assumed. */
   #settle(charge: ChargeRow, now: number): void {
     const at = Math.max(charge.sent_at, now)
-    const succeeds = this.#assume === "success" && charge.payment_method !== null
-    const code = charge.payment_method === null ? "payment_method_inactive" : "insufficient_funds"
-    const event = succeeds
-      ? ({ type: "rail.succeeded", at } as const)
-      : ({ type: "rail.failed", code, message: null, at } as const)
+    const event = { ...assumedAnswer(charge, this.#assume), at }
     const [transition] = advance(chargeLifecycle, [{ row: charge, event }])
     if (transition === undefined) return
     const after = chargeAfter(transition, now)
@@ -163,12 +160,15 @@ class Walker {
 }
 
 /** Walks a life until an instant. Returns at most 1,000 items, by time. */
-export const walkAhead = (life: Life, facts: ForecastFacts, walk: Walk) => {
+export const walkAhead = (life: ForecastStart, facts: ForecastFacts, walk: Walk) => {
   const walker = new Walker(facts, walk.assume)
   walker.start(life, walk.from)
   while (walker.items.length <= MAX_ITEMS && walker.fireNext(walk));
-  // A nudge may wait for the end of the quiet hours.
-  const items = walker.items.toSorted((some, other) => Date.parse(some.at) - Date.parse(other.at)).slice(0, MAX_ITEMS)
+  // A nudge may wait for the end of the quiet hours, which may be after the end.
+  const items = walker.items
+    .filter(({ at }) => Date.parse(at) <= walk.until)
+    .toSorted((some, other) => Date.parse(some.at) - Date.parse(other.at))
+    .slice(0, MAX_ITEMS)
   const paid = items.flatMap((item) => (item.kind === "charge" && item.outcome === "succeeded" ? [item.amount] : []))
   return {
     items,

@@ -10,13 +10,14 @@ import { refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { VatRate } from "../../ledger/VatRate.ts"
 import { type Addressees, addresseesOf, readAddressees } from "../../outbound/nudge/create.ts"
 import { Nudging } from "../../outbound/nudge/Nudging.ts"
+import { LOCKED } from "../../postgres/lockWait.ts"
 import { ProcessLease } from "../../process/ProcessLease.ts"
 import type { PaymentMethodSummary } from "../../rails/rail/PaymentRail.ts"
 import { charges } from "../charge/charge.ts"
 import { clockTimeSql } from "../clock/clocks.ts"
 import { plans } from "../plan/plan.ts"
 import { checkStart, newSubscription } from "./create.ts"
-import { type ForecastFacts, type Life, type WaitingTimer, walkAhead } from "./forecast.ts"
+import { type ForecastFacts, type ForecastStart, type WaitingTimer, walkAhead } from "./forecast.ts"
 import type { ForecastCreate, ForecastQuery } from "./forecastApi.ts"
 import { subscriptions } from "./subscription.ts"
 import { type RulesOfPlans, readRules, readTerms, type Terms } from "./terms.ts"
@@ -46,7 +47,7 @@ const factsOf = Effect.fnUntraced(function* (id: string, terms: Terms, rules: Ru
 
 const forecast = Effect.fnUntraced(function* (
   subscription: string | null,
-  life: Life,
+  life: ForecastStart,
   facts: ForecastFacts,
   from: number,
   { until, assume = "success" }: ForecastQuery,
@@ -68,12 +69,8 @@ const forecast = Effect.fnUntraced(function* (
   }
 })
 
-/** Forecasts a subscription from its current state. */
-export const forecastOf = Effect.fn("subscription.forecast")(function* (
-  tenant: Tenant,
-  id: string,
-  query: ForecastQuery,
-) {
+/** Reads a subscription, with what waits for it; undefined if it changed meanwhile. */
+const readStart = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   const sql = yield* SqlClient.SqlClient
   const row = yield* subscriptions.get(tenant, id)
   const [clock] = yield* sql<{ at: number | null }>`
@@ -82,17 +79,35 @@ export const forecastOf = Effect.fn("subscription.forecast")(function* (
     WHERE (s.account_id, s.livemode, s.id) = (${row.account_id}, ${row.livemode}, ${id})`
   const timers = yield* sql<WaitingTimer>`
     SELECT name, event, due_at, rank FROM timer WHERE (account_id, livemode, actor_id) = (${row.account_id}, ${row.livemode}, ${id})`
-  const terms = yield* readTerms([refOf(row)])
-  const rules = yield* readRules([row])
-  const addressees = yield* readAddressees([{ ...row, customerId: row.customer_id, planId: row.plan_id }])
-  const facts = yield* factsOf(id, terms.get(id)!, rules, addressees)
   const newest =
     isCharging(row.state) && row.latest_charge_id !== null
       ? yield* charges.get(tenant, row.latest_charge_id)
       : undefined
+  const { version } = yield* subscriptions.get(tenant, id)
+  if (version !== row.version) return undefined
   // A buyer who is on a rail's page may never pay.
   const pending = newest?.status === "pending" && !newest.hosted ? newest : undefined
-  return yield* forecast(id, { row, timers, pending }, facts, clock?.at ?? currentTime(), query)
+  return { row, timers, pending, now: clock?.at ?? currentTime() }
+})
+
+/** How often a subscription is read that changes all the time. */
+const TRIES = 5
+
+/** Forecasts a subscription from its current state. */
+export const forecastOf = Effect.fn("subscription.forecast")(function* (
+  tenant: Tenant,
+  id: string,
+  query: ForecastQuery,
+) {
+  const found = yield* Effect.repeat(readStart(tenant, id), { until: (one) => one !== undefined, times: TRIES })
+  if (found === undefined) return yield* LOCKED
+  const { now, ...start } = found
+  const { row } = start
+  const terms = yield* readTerms([refOf(row)])
+  const rules = yield* readRules([row])
+  const addressees = yield* readAddressees([{ ...row, customerId: row.customer_id, planId: row.plan_id }])
+  const facts = yield* factsOf(id, terms.get(id)!, rules, addressees)
+  return yield* forecast(id, start, facts, now, query)
 })
 
 /** Stands for whatever the customer would pay with. */

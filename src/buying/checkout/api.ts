@@ -5,7 +5,7 @@ import { declare } from "../../http/Endpoint.ts"
 import { pageFields } from "../../http/lists.ts"
 import { byDefault, count, id, integer, metadata, oneOf, webAddress } from "../../http/parameters.ts"
 import { common, exampleId, idOrObject, instant, metadata as metadataShown } from "../../http/response.ts"
-import { timeline } from "../../runtime/timeline.ts"
+import { timelineEndpoint } from "../../runtime/timelineApi.ts"
 
 const { Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
@@ -118,7 +118,7 @@ export const checkoutApi = {
     status: 200,
     codes: ["resource_missing"],
   }),
-  timeline: declare({ ...timeline, path: "/checkout-sessions/:id/timeline", access: "checkout_sessions" }),
+  timeline: timelineEndpoint("a checkout session", "/checkout-sessions/:id/timeline", "checkout_sessions"),
   expire: declare({
     method: "POST",
     path: "/checkout-sessions/:id/expire",

@@ -17,7 +17,7 @@ import {
   text,
   textOrNull,
 } from "../../http/parameters.ts"
-import { timeline } from "../../runtime/timeline.ts"
+import { timelineEndpoint } from "../../runtime/timelineApi.ts"
 import { Cancelled, Created, Offer, Plan, PlanList, Product, ProductList, Summary } from "./shapes.ts"
 
 const { optionalKey, Struct } = Schema
@@ -196,7 +196,10 @@ export const instalmentApi = {
     success: Plan,
     codes: ["resource_missing"],
   }),
-  timeline: declare({ ...timeline, ...merchantAccess, path: "/provider-savings/:id/timeline" }),
+  timeline: {
+    ...timelineEndpoint("an instalment plan", "/provider-savings/:id/timeline", "provider_savings"),
+    ...shop,
+  },
   extend: declare({
     method: "POST",
     path: "/provider-savings/:id/extend",

@@ -1,5 +1,5 @@
 /** Draws a machine as SVG: its states and arrows, laid out beforehand (`npm run machines`), with the path of one actor. Pure. */
-import pictures from "./layouts.json" with { type: "json" }
+import layouts from "./layouts.json" with { type: "json" }
 
 /** A state; its name is the one in docs/machines.md, such as `active.current`. Positions are in pixels. */
 export interface State {
@@ -15,8 +15,8 @@ export interface State {
 export interface Arrow {
   readonly from: string
   readonly to: string
-  /** The types of the events that cause them; `after x`: the timer x. */
-  readonly causes: ReadonlyArray<string>
+  /** The events that trigger them; `after x`: the timer x. */
+  readonly triggers: ReadonlyArray<string>
   readonly points: ReadonlyArray<readonly [number, number]>
   readonly label: { readonly x: number; readonly y: number; readonly lines: ReadonlyArray<string> }
 }
@@ -32,11 +32,11 @@ export interface Picture {
 export interface Step {
   readonly from: string
   readonly to: string
-  /** As in an arrow's causes. */
-  readonly cause: string
+  /** As in an arrow's triggers. */
+  readonly trigger: string
 }
 
-const PICTURES = pictures as unknown as Readonly<Record<string, Picture>>
+const PICTURES = layouts as unknown as Readonly<Record<string, Picture>>
 
 /** The picture of the machine of this kind of actor; undefined if there is none. */
 export const pictureOf = (kind: string): Picture | undefined => PICTURES[kind]
@@ -47,8 +47,9 @@ const escaped = (text: string): string =>
 /** Whether a state is this one or a part of it. */
 const isIn = (state: string, name: string): boolean => state === name || state.startsWith(`${name}.`)
 
-/** Whether a step may have taken an arrow: it begins there for this cause. A step may pass through states that decide. */
-const matches = ({ from, causes }: Arrow, step: Step): boolean => isIn(step.from, from) && causes.includes(step.cause)
+/** Whether a step may have taken an arrow: it begins there, with this trigger. A step may pass through states that decide. */
+const matches = ({ from, triggers }: Arrow, step: Step): boolean =>
+  isIn(step.from, from) && triggers.includes(step.trigger)
 
 /** The arrows that a path took. */
 const takenBy = (arrows: ReadonlyArray<Arrow>, path: ReadonlyArray<Step>): ReadonlySet<Arrow> =>
@@ -87,10 +88,9 @@ const drawState = (
   return `<g data-state="${escaped(name)}"${isCurrent ? ' aria-current="true"' : ""}${wasThere ? ' class="visited"' : ""}><rect x="${x}" y="${y}" width="${width}" height="${height}" rx="${isGroup ? 12 : 8}"/><text ${place}>${escaped(label)}</text></g>`
 }
 
-const drawArrow = ({ from, to, points, label }: Arrow, isTaken: boolean): string => {
+const drawArrow = ({ from, to, points, label }: Arrow, head: string, isTaken: boolean): string => {
   const [[x, y], ...rest] = points as [readonly [number, number], ...Array<readonly [number, number]>]
   const path = `M${x} ${y}${rest.map(([left, top]) => `L${left} ${top}`).join("")}`
-  const head = isTaken ? "taken-head" : "head"
   const lines = label.lines
     .map((line, index) => `<tspan x="${label.x + 3}" y="${label.y + 11 + index * 15}">${escaped(line)}</tspan>`)
     .join("")
@@ -110,15 +110,18 @@ export interface Shown {
 /** Draws a picture. A path is in a strong colour, the state now is filled. */
 export const draw = ({ width, height, states, arrows }: Picture, { title, path = [], current }: Shown): string => {
   const taken = takenBy(arrows, path)
+  // Several pictures may stand on one page.
+  const name = title.replaceAll(/[^A-Za-z0-9]+/g, "-")
+  const [head, takenHead] = [`head-${name}`, `taken-head-${name}`]
   const visited = new Set(path.flatMap(({ from, to }) => [from, to]))
   const plain = arrows.filter((arrow) => !taken.has(arrow))
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" class="machine" viewBox="-8 -8 ${width + 16} ${height + 16}" width="${width + 16}" height="${height + 16}" role="img" aria-label="${escaped(title)}">`,
     `<style>${STYLE}</style>`,
-    `<defs>${marker("head", "--faint")}${marker("taken-head", "--path")}</defs>`,
+    `<defs>${marker(head, "--faint")}${marker(takenHead, "--path")}</defs>`,
     ...states.map((state) => drawState(state, visited, current ?? null)),
-    ...plain.map((arrow) => drawArrow(arrow, false)),
-    ...[...taken].map((arrow) => drawArrow(arrow, true)),
+    ...plain.map((arrow) => drawArrow(arrow, head, false)),
+    ...[...taken].map((arrow) => drawArrow(arrow, takenHead, true)),
     "</svg>",
     "",
   ].join("\n")
