@@ -7,8 +7,9 @@ import { type ChargeRow, charges, renderCharge } from "../billing/charge/charge.
 import { assumedPayments } from "../billing/payments/assumedPayments.ts"
 import { Payments } from "../billing/payments/Payments.ts"
 import type { CollectServices } from "../billing/payments/simulatorCharges.ts"
+import { FairSemaphore } from "../concurrency/FairSemaphore.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import type { Tenant } from "../db/tenant.ts"
+import { type Tenant, tenantName } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { DryRun, type DryRunOptions } from "../http/DryRun.ts"
 import type { Failure } from "../http/failures.ts"
@@ -16,6 +17,10 @@ import type { NewEntry } from "../ledger/ledger.ts"
 import { nudges } from "../outbound/nudge/nudge.ts"
 import { recordOutcomes } from "../runtime/commit.ts"
 import { NewestRows, type Outcome } from "../runtime/outcome.ts"
+
+/** How many dry runs may run at the same time, in all and of one tenant: its real writes still get connections while these wait for locks. */
+const AT_ONCE = 12
+const SHARE = 3
 
 /** Ends a dry run: its transaction is rolled back. */
 class RolledBack<A> extends Data.TaggedError("RolledBack")<{ readonly result: A; readonly changes: Json }> {}
@@ -78,6 +83,7 @@ export const dryRunLayer: Layer.Layer<DryRun, never, CollectServices> = Layer.ef
   Effect.gen(function* () {
     const context = yield* Effect.context<CollectServices>()
     const sql = yield* SqlClient.SqlClient
+    const slots = new FairSemaphore(AT_ONCE, SHARE)
     // The last writes are sent too: the database may refuse them.
     const sent = Effect.asVoid(sql`SELECT 1`)
     const run: DryRun["Service"]["run"] = Effect.fnUntraced(function* <A, R>(
@@ -103,7 +109,7 @@ export const dryRunLayer: Layer.Layer<DryRun, never, CollectServices> = Layer.ef
         return yield* new RolledBack({ result, changes: changesOf(outcomes) })
       })
       return yield* Effect.catchIf(
-        database.writing(tenant, rolledBack),
+        slots.within(tenantName(tenant), database.writing(tenant, rolledBack)),
         (error) => error instanceof RolledBack,
         (done: RolledBack<A>) => Effect.succeed(done),
       )

@@ -3,9 +3,11 @@ import { beforeAll, describe, expect, it } from "vitest"
 import type { Answer, Api } from "../support/api.ts"
 import { URLS } from "../support/checkout.ts"
 import { dump } from "../support/dump.ts"
+import { lockUntilReleased } from "../support/hold.ts"
 import { beginPlan, createProduct, pay, useShop } from "../support/instalments.ts"
 import { useOwnInstance } from "../support/instance.ts"
-import { createClock, createCustomer, createPlan, data, refusal } from "../support/story.ts"
+import { startServer } from "../support/server.ts"
+import { advance, createClock, createCustomer, createPlan, data, refusal } from "../support/story.ts"
 
 // Without workers nothing but requests changes a row.
 const { api, live, database, accountId, server } = useOwnInstance(() => ({ WORKERS: "0" }))
@@ -283,6 +285,43 @@ describe("a dry run", () => {
     expect(meta.changes.charges).toMatchObject([{ status: "failed", failure_code: "insufficient_funds" }])
     const paid = (await api.post(dryOf("/subscriptions", "&assume=success"), refused)).body
     expect([paid.data.status, paid.meta.changes.charges[0].status]).toEqual(["active", "succeeded"])
+  })
+
+  it("of a new default method pays overdue bills by itself, and uses no method up", async () => {
+    const overdue = await startServer(database.url())
+    const clock = await createClock(api, "2025-01-31T09:00:00Z")
+    const customer = await createCustomer(api, { test_clock: clock })
+    const body = {
+      customer,
+      plan: await createPlan(api),
+      payment_method: "pm_test_success_then_insufficient_funds",
+    }
+    data(await api.post("/subscriptions", body), 201)
+    await advance(api, clock, "2025-03-01T09:00:00Z")
+    expect(await overdue.stop()).toBe(0)
+    const rows = await rowsNow()
+    const patched = (query: string) =>
+      api.patch(`/customers/${customer}${query}`, { default_payment_method: "pm_test_success" })
+    const { meta } = (await patched("?dry_run=true")).body
+    expect(meta.changes.charges.map(({ status }: { status: string }) => status)).toEqual(["succeeded"])
+    expect(await rowsNow()).toEqual(rows)
+    const failing = (await patched("?dry_run=true&assume=failure")).body.meta.changes.charges
+    expect(failing.map(({ status }: { status: string }) => status)).toEqual(["failed"])
+    data(await patched(""))
+    expect((await api.all(`/charges?customer=${customer}`))[0].status).toBe("succeeded")
+  })
+
+  it("that waits for a lock leaves connections to the account's real writes", async () => {
+    const { id } = await subscribed()
+    const locked = await lockUntilReleased(
+      database,
+      (sql) => sql`SELECT 1 FROM subscription WHERE id = ${id} FOR UPDATE`,
+    )
+    const dry = Array.from({ length: 20 }, () => api.patch(dryOf(`/subscriptions/${id}`), { quantity: 2 }))
+    await locked.waiters(3)
+    data(await api.post("/customers", { name: "Meanwhile" }), 201)
+    await locked.release()
+    for (const answer of await Promise.all(dry)) expect(answer.status).toBe(200)
   })
 
   it("is refused as the real one is", async () => {

@@ -2,6 +2,7 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { canonical } from "../../src/base/json.ts"
+import { URLS } from "../support/checkout.ts"
 import { useInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, refusal } from "../support/story.ts"
 
@@ -70,7 +71,8 @@ const inOrder = (lines: ReadonlyArray<object>): string => lines.map(canonical).j
 const lived = async (customer: string, id: string, known: ReadonlySet<string>) => {
   const fresh = async (list: string) => (await api.all(list)).filter((one) => !known.has(one.id)).reverse()
   const events = (await fresh("/events")).filter(
-    ({ type, data: { object } }) => !type.startsWith("nudge.") && (object.id === id || object.subscription === id),
+    ({ type, data: { object } }) =>
+      !/^(nudge|checkout_session)\./.test(type) && (object.id === id || object.subscription === id),
   )
   return {
     charges: (await fresh(`/charges?customer=${customer}`)).map(
@@ -135,6 +137,21 @@ describe("a forecast", () => {
       for (let life = left.pop(); life !== undefined; life = left.pop()) await check(life)
     }
     await Promise.all([lane(), lane(), lane(), lane()])
+  })
+
+  it("of a subscription that waits for its checkout ends with the checkout", async () => {
+    const clock = await createClock(api, START)
+    const customer = await createCustomer(api, { test_clock: clock })
+    const plan = await createPlan(api)
+    const session = { mode: "subscription", customer, plan, expires_in_minutes: 60, ...URLS }
+    data(await api.post("/checkout-sessions", session), 201)
+    const [{ id }] = (await api.all(`/subscriptions?customer=${customer}`)) as [{ id: string }]
+    const before = data(await api.get(`/subscriptions/${id}`))
+    const known = new Set((await api.all("/events")).map((one) => one.id as string))
+    const answer = data(await api.get(`/subscriptions/${id}/forecast?until=${UNTIL}`))
+    await advance(api, clock, UNTIL)
+    expect(foreseen(answer, before)).toEqual(await lived(customer, id, known))
+    expect(answer.items.length).toBeGreaterThan(0)
   })
 
   it("of a plan needs no customer", async () => {

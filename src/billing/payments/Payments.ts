@@ -13,6 +13,7 @@ import { FairSemaphore } from "../../concurrency/FairSemaphore.ts"
 import { refOf, tenantName } from "../../db/tenant.ts"
 import { waitingLimit } from "../../http/ArrivedAt.ts"
 import { WaitForLocks } from "../../postgres/lockWait.ts"
+import { countsUses } from "../../rails/rail/simulator/methods.ts"
 import { NewestRows } from "../../runtime/outcome.ts"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import {
@@ -53,6 +54,10 @@ const nameOf = ({ of }: Payment): string => of[0]!.id
 const laneOf = ({ of: [first] }: Payment): string => `${tenantName(first!)} ${first!.test_clock_id ?? ""}`
 
 const isOnWallClock = ({ of: [first] }: Payment): boolean => first!.test_clock_id === null
+
+/** Whether the simulator counts a method's uses one after the other: only its own account may wait for that. */
+const waitsAtRail = ({ of }: Payment): boolean =>
+  of.some(({ payment_method }) => payment_method !== null && countsUses(payment_method.id))
 
 const sizeOf = (payments: ReadonlyArray<Payment>): number => payments.reduce((sum, { of }) => sum + of.length, 0)
 
@@ -150,7 +155,7 @@ export class Payments extends Context.Service<
         context,
         nameOf,
         (all) =>
-          isOnWallClock(all[0]!) && sizeOf(all) <= MAX_SHARED
+          isOnWallClock(all[0]!) && sizeOf(all) <= MAX_SHARED && !all.some(waitsAtRail)
             ? Effect.map(shared.ask(all), (collected) => collected!)
             : collecting(all),
         {

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { addMonths } from "../../../machines/calendar.ts"
-import { isCharging } from "../../../machines/status.ts"
+import { isCharging, waitsForCheckout } from "../../../machines/status.ts"
 import { asReference, invalid } from "../../base/problem.ts"
 import { formatInstant, parseInstant } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
@@ -79,6 +79,12 @@ const readStart = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
     WHERE (s.account_id, s.livemode, s.id) = (${row.account_id}, ${row.livemode}, ${id})`
   const timers = yield* sql<WaitingTimer>`
     SELECT name, event, due_at, rank FROM timer WHERE (account_id, livemode, actor_id) = (${row.account_id}, ${row.livemode}, ${id})`
+  const expiry = waitsForCheckout(row.state)
+    ? yield* sql<WaitingTimer>`
+        SELECT 'checkout' AS name, 'checkout_expired' AS event, t.due_at, t.rank FROM checkout_session c
+        JOIN timer t ON (t.account_id, t.livemode, t.actor_id, t.name) = (c.account_id, c.livemode, c.id, 'expiry')
+        WHERE (c.account_id, c.livemode, c.subscription_id) = (${row.account_id}, ${row.livemode}, ${id})`
+    : []
   const newest =
     isCharging(row.state) && row.latest_charge_id !== null
       ? yield* charges.get(tenant, row.latest_charge_id)
@@ -87,7 +93,7 @@ const readStart = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   if (version !== row.version) return undefined
   // A buyer who is on a rail's page may never pay.
   const pending = newest?.status === "pending" && !newest.hosted ? newest : undefined
-  return { row, timers, pending, now: clock?.at ?? currentTime() }
+  return { row, timers: [...timers, ...expiry], pending, now: clock?.at ?? currentTime() }
 })
 
 /** How often a subscription is read that changes all the time. */

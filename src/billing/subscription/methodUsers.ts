@@ -1,5 +1,5 @@
 /** Applies new and removed payment methods of a customer to its subscriptions (decisions C4, E6). */
-import { Effect, Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { sameForAll } from "../../base/time.ts"
 import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
@@ -8,6 +8,7 @@ import type { VatRate } from "../../ledger/VatRate.ts"
 import type { Nudging } from "../../outbound/nudge/Nudging.ts"
 import type { PaymentRail } from "../../rails/rail/PaymentRail.ts"
 import type { Vault } from "../../security/secret/Vault.ts"
+import type { ChargeRow } from "../charge/charge.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { MethodUsers } from "../customer/MethodUsers.ts"
 import type { PaymentSubjects } from "../payments/PaymentSubjects.ts"
@@ -135,17 +136,22 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
 
 export const methodUsersLayer = Layer.effect(
   MethodUsers,
-  Effect.map(Effect.context<PaymentSubjects | Nudging | PaymentRail | Payments | Vault | VatRate>(), (context) =>
-    MethodUsers.of({
+  Effect.map(Effect.context<PaymentSubjects | Nudging | PaymentRail | Payments | Vault | VatRate>(), (context) => {
+    /** Pays with the payments of the caller: a dry run has its own. */
+    const pay = (attempts: ReadonlyArray<ChargeRow>, now: number) =>
+      Effect.flatMap(Effect.context<never>(), (own) =>
+        Effect.provideContext(Effect.asVoid(waitForPayment(attempts, now)), Context.merge(context, own)),
+      )
+    return MethodUsers.of({
       methodSet: (customer, methodId, now) =>
         Effect.map(tryMethods([{ customer, methodId, isNewDefault: true, isEntered: false, now }]), (attempts) =>
-          Effect.provideContext(Effect.asVoid(waitForPayment(attempts, now)), context),
+          pay(attempts, now),
         ).pipe(Effect.provideContext(context)),
       methodRemoved: (customer, methodId, now) =>
-        Effect.map(methodRemoved(customer, methodId, now), (attempts) =>
-          Effect.provideContext(Effect.asVoid(waitForPayment(attempts, now)), context),
-        ).pipe(Effect.provideContext(context)),
+        Effect.map(methodRemoved(customer, methodId, now), (attempts) => pay(attempts, now)).pipe(
+          Effect.provideContext(context),
+        ),
       recover: (customerId) => Effect.provideContext(recoverCharges({ customerId }), context),
-    }),
-  ),
+    })
+  }),
 )

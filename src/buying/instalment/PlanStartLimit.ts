@@ -5,6 +5,7 @@
 import { Context, Effect, Layer } from "effect"
 import { type Problem, problem, tryAgainIn } from "../../base/problem.ts"
 import { HOUR_MS } from "../../base/time.ts"
+import { onRollback } from "../../postgres/transaction.ts"
 
 /** Most addresses to remember: those that started nothing for an hour are forgotten first. */
 const MAX_ADDRESSES = 50_000
@@ -25,6 +26,13 @@ class StartTimes {
     if (all !== undefined) return void all.push(now)
     if (this.#byAddress.size >= MAX_ADDRESSES) this.#makeRoom(now)
     this.#byAddress.set(address, [now])
+  }
+
+  /** Takes back one start of an address. */
+  remove(address: string, at: number): void {
+    const all = this.#byAddress.get(address)
+    const index = all?.indexOf(at) ?? -1
+    if (index !== -1) all!.splice(index, 1)
   }
 
   #makeRoom(now: number): void {
@@ -58,7 +66,13 @@ export class PlanStartLimit extends Context.Service<
           const message = `At most ${perHour} instalment plans an hour can be started from here: try again in ${retryAfterS} s.`
           return Effect.fail(tryAgainIn(retryAfterS, problem("rate_limited", message)))
         })
-      const note = (address: string) => Effect.sync(() => startTimes.add(address, performance.now()))
+      // A plan that is not committed does not count, such as that of a repeated request.
+      const note = (address: string) =>
+        Effect.suspend(() => {
+          const now = performance.now()
+          startTimes.add(address, now)
+          return onRollback(Effect.sync(() => startTimes.remove(address, now)))
+        })
       return PlanStartLimit.of({ look, take: (address) => Effect.andThen(look(address), note(address)) })
     })
 }
