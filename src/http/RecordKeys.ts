@@ -5,7 +5,7 @@
  *
  * A rotation of ENCRYPTION_KEY keeps the secret and seals it again: every process that starts can open it with one of its keys. So
  * all processes always give a record the same name. While a rotation restarts them one by one, two processes that get the same
- * request use one row, and its primary key lets only one claim it. Records from before a rotation are found after it, even if the
+ * request use one row, and its primary key lets only one insert it. Records from before a rotation are found after it, even if the
  * old key is removed within a day. Names that were derived from ENCRYPTION_KEY itself would differ between processes with
  * different newest keys.
  */
@@ -21,7 +21,7 @@ import { SharedSecrets } from "../security/secret/SharedSecrets.ts"
 const SECRET = "idempotency_records"
 
 /** The request that a record belongs to: another request may not use the same key. */
-export interface Claimed {
+export interface KeyedRequest {
   readonly method: string
   readonly path: string
   readonly body: unknown
@@ -31,12 +31,12 @@ export interface Claimed {
 export interface RecordKey {
   /** The name by which its record is found. */
   readonly name: string
-  readonly fingerprint: (request: Claimed) => Uint8Array
+  readonly fingerprint: (request: KeyedRequest) => Uint8Array
   readonly seal: (response: string) => Uint8Array
   readonly open: (sealed: Uint8Array) => string
 }
 
-const textOf = ({ method, path, body }: Claimed): string => `${method} ${path}\n${canonical(body)}`
+const textOf = ({ method, path, body }: KeyedRequest): string => `${method} ${path}\n${canonical(body)}`
 
 /** Caches the last result of `derive`: it runs again only if its input is another object. */
 const derivedOnce = <To>(derive: (from: Redacted.Redacted<Uint8Array>) => To) => {

@@ -7,16 +7,18 @@ import type { SqlClient, SqlError } from "effect/sql"
 import type { Problem } from "../base/problem.ts"
 import { Batcher } from "../concurrency/Batcher.ts"
 import type { Tenant } from "../db/tenant.ts"
-import { type Answer, IN_PROGRESS, type KeyedTry, type Storing, storeResponses } from "./idempotency.ts"
+import { type FinishedTry, IN_PROGRESS, type KeyedTry, type ResponseToStore, storeResponses } from "./idempotency.ts"
 
 /** The most bytes of responses in one statement; a longer response is alone. */
 const MAX_BYTES = 1024 * 1024
 
-const sizeOf = ({ response: { body, expanded } }: Answer): number => body.length + (expanded?.body.length ?? 0)
+const sizeOf = ({ response: { body, expanded } }: FinishedTry): number => body.length + (expanded?.body.length ?? 0)
 
 type Stored = Exit.Exit<void, Problem | SqlError.SqlError>
 
-const store = (all: ReadonlyArray<Answer>): Effect.Effect<ReadonlyMap<string, Stored>, never, SqlClient.SqlClient> =>
+const store = (
+  all: ReadonlyArray<FinishedTry>,
+): Effect.Effect<ReadonlyMap<string, Stored>, never, SqlClient.SqlClient> =>
   Effect.matchCauseEffect(storeResponses(all), {
     onSuccess: (tokens) =>
       Effect.succeed(
@@ -40,7 +42,7 @@ export class StoredResponses extends Context.Service<
     readonly store: (
       tenant: Tenant,
       mine: KeyedTry,
-      response: Storing,
+      response: ResponseToStore,
     ) => Effect.Effect<void, Problem | SqlError.SqlError>
   }
 >()("billing/http/StoredResponses") {
@@ -49,7 +51,7 @@ export class StoredResponses extends Context.Service<
     Effect.gen(function* () {
       const batches = new Batcher(
         yield* Effect.context<SqlClient.SqlClient>(),
-        ({ mine }: Answer) => mine.token.id,
+        ({ mine }: FinishedTry) => mine.token.id,
         store,
         { sizeOf, most: MAX_BYTES },
       )

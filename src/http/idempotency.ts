@@ -15,7 +15,7 @@ import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { constraintOf } from "../postgres/errors.ts"
 import { isInFlight, type Lease, takingOf } from "../process/lease.ts"
 import { ProcessLease } from "../process/ProcessLease.ts"
-import { type Claimed, type RecordKey, RecordKeys } from "./RecordKeys.ts"
+import { type KeyedRequest, type RecordKey, RecordKeys } from "./RecordKeys.ts"
 
 const MAX_KEY_LENGTH = 255
 
@@ -37,12 +37,23 @@ export const IN_PROGRESS = problem(
   "The first request with this Idempotency-Key is still being processed.",
 )
 
+/** The refusal of a key that was used with another request. */
+const KEY_REUSED = problem(
+  "idempotency_key_reused",
+  "This Idempotency-Key was used with another request: use a fresh key for this one.",
+)
+
+interface KeyInUse {
+  /** The name of the key's record. */
+  readonly id: string
+  readonly fingerprint: Uint8Array
+}
+
 /** One try of a request with an Idempotency-Key. */
 export interface KeyedTry {
   readonly key: RecordKey
-  /** Identifies the key among those in use in this process. */
-  readonly inUse: { readonly id: string }
-  readonly fingerprint: Uint8Array
+  /** The key among those in use in this process, with the fingerprint of its request. */
+  readonly inUse: KeyInUse
   /** The process of this try. */
   readonly runner: number
   /** Identifies this try: a try whose record was taken over can no longer store a response. */
@@ -65,7 +76,7 @@ export interface Expanded {
 }
 
 /** A response to store, and the ID of its object, if it has one. */
-export interface Storing extends Stored {
+export interface ResponseToStore extends Stored {
   readonly id: string | null
 }
 
@@ -94,8 +105,10 @@ const lengthOf = (key: string): number => [...Buffer.from(key, "latin1").toStrin
 /** Whether a header is a valid key. */
 export const isKey = (key: string): boolean => key !== "" && lengthOf(key) <= MAX_KEY_LENGTH
 
+const isSame = (some: Uint8Array, other: Uint8Array): boolean => Buffer.from(some).equals(other)
+
 /** Begins a try of a request; fails if this process works on another one with the same key. The caller ends it (`endTry`). */
-export const beginTry = Effect.fnUntraced(function* (tenant: Tenant, key: string, request: Claimed) {
+export const beginTry = Effect.fnUntraced(function* (tenant: Tenant, key: string, request: KeyedRequest) {
   if (!isKey(key)) {
     return yield* problem(
       "parameter_invalid",
@@ -105,13 +118,14 @@ export const beginTry = Effect.fnUntraced(function* (tenant: Tenant, key: string
   }
   const recordKey = (yield* RecordKeys).of(tenant, key)
   const { id: runner, inFlight } = yield* ProcessLease
-  const [inUse, token] = [{ id: recordKey.name }, { id: randomUUID() }]
-  if (inFlight(KEYS_IN_USE).has(inUse)) return yield* IN_PROGRESS
+  const [inUse, token] = [{ id: recordKey.name, fingerprint: recordKey.fingerprint(request) }, { id: randomUUID() }]
+  // All of these are keys in use.
+  const other = inFlight(KEYS_IN_USE).find(inUse) as KeyInUse | undefined
+  if (other !== undefined) return yield* isSame(other.fingerprint, inUse.fingerprint) ? IN_PROGRESS : KEY_REUSED
   inFlight(KEYS_IN_USE).hold([inUse])
   // Before the record is written: otherwise another request could see it as dropped.
   inFlight(tryLease.name).hold([token])
-  const fingerprint = recordKey.fingerprint(request)
-  return { key: recordKey, inUse, fingerprint, runner, token, resourceId: null } satisfies KeyedTry
+  return { key: recordKey, inUse, runner, token, resourceId: null } satisfies KeyedTry
 })
 
 /** Ends a try in this process, with or without success. */
@@ -142,7 +156,7 @@ const storedIn = Effect.fnUntraced(function* (found: RecordRow, { open }: Pick<R
  */
 export const findOther = Effect.fnUntraced(function* (tenant: Tenant, mine: KeyedTry) {
   const sql = yield* SqlClient.SqlClient
-  const { key, fingerprint, runner, token } = mine
+  const { key, inUse, runner, token } = mine
   // A record is free if it has no process, if its process is dead, or if it is ours and no longer in flight now.
   const { isFree } = yield* takingOf(tryLease)
   const [found] = yield* sql<RecordRow>`
@@ -159,12 +173,7 @@ export const findOther = Effect.fnUntraced(function* (tenant: Tenant, mine: Keye
     yield* sql`DELETE FROM idempotency_record WHERE ${ofTenant(sql, tenant)} AND key = ${key.name} AND ${sql.literal(IS_EXPIRED)}`
     return undefined
   }
-  if (!Buffer.from(found.fingerprint).equals(fingerprint)) {
-    return yield* problem(
-      "idempotency_key_reused",
-      "This Idempotency-Key was used with another request: use a fresh key for this one.",
-    )
-  }
+  if (!isSame(found.fingerprint, inUse.fingerprint)) return yield* KEY_REUSED
   const stored = yield* storedIn(found, key)
   if (stored !== undefined) return stored
   // The record may have been released and taken again since the check of the rows in flight.
@@ -190,12 +199,12 @@ const RESPONSE = {
 const RECORD = { ...RESPONSE, fingerprint: "bytea", runner: "integer" } as const
 
 /** A try, and what its record keeps: the response, or the object that the first phase made. */
-export type Kept = readonly [mine: KeyedTry, kept: Storing | { readonly id: string }]
+export type NewRecord = readonly [mine: KeyedTry, kept: ResponseToStore | { readonly id: string }]
 
 const isKept = (text: string) => Buffer.byteLength(text) <= MAX_STORED_BYTES
 
-const rowOf = ({ account_id, livemode }: Tenant, [{ key, token, fingerprint, runner }, kept]: Kept) => {
-  const row = { account_id, livemode, key: key.name, fingerprint, runner, token: token.id }
+const rowOf = ({ account_id, livemode }: Tenant, [{ key, token, inUse, runner }, kept]: NewRecord) => {
+  const row = { account_id, livemode, key: key.name, fingerprint: inUse.fingerprint, runner, token: token.id }
   if (!("status" in kept))
     return {
       ...row,
@@ -219,7 +228,7 @@ const rowOf = ({ account_id, livemode }: Tenant, [{ key, token, fingerprint, run
 }
 
 /** Inserts the records of requests in the transaction of their work. It fails if there is one with the same key (`isTaken`). */
-export const insertRecords = (unit: UnitOfWork, tenant: Tenant, all: ReadonlyArray<Kept>): void => {
+export const insertRecords = (unit: UnitOfWork, tenant: Tenant, all: ReadonlyArray<NewRecord>): void => {
   if (all.length === 0) return
   const { sql } = unit
   const rows = all.map((one) => rowOf(tenant, one))
@@ -235,13 +244,13 @@ export const insertRecords = (unit: UnitOfWork, tenant: Tenant, all: ReadonlyArr
 }
 
 /** The response of a second phase, and the try that stores it. */
-export interface Answer extends Tenant {
+export interface FinishedTry extends Tenant {
   readonly mine: KeyedTry
-  readonly response: Storing
+  readonly response: ResponseToStore
 }
 
 /** Stores responses of second phases in one statement; returns the tokens of the tries whose records were not taken over. */
-export const storeResponses = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>) {
+export const storeResponses = Effect.fnUntraced(function* (answers: ReadonlyArray<FinishedTry>) {
   const sql = yield* SqlClient.SqlClient
   const rows = answers.map((answer) => {
     const { fingerprint: _, runner: __, ...row } = rowOf(answer, [answer.mine, answer.response])

@@ -25,6 +25,11 @@ export class InFlightRows {
     return this.#rows.has(id)
   }
 
+  /** The row object that is in flight with this ID. */
+  find({ id }: { readonly id: string }): object | undefined {
+    return this.#rows.get(id)?.row
+  }
+
   /** Releases rows; a row that was taken again since stays in flight. */
   release(rows: ReadonlyArray<{ readonly id: string }>): void {
     for (const row of rows) if (this.#rows.get(row.id)?.row === row) this.#rows.delete(row.id)

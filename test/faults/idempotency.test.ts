@@ -79,6 +79,15 @@ describe("Idempotency-Key", () => {
     expect((await live.post("/customers", { name: "B" }, withKey("reuse"))).status).toBe(201)
   })
 
+  it("refuses another request even while the first one is processed", async () => {
+    const answers = await Promise.all(
+      Array.from({ length: PARALLEL }, (_, n) => api.post("/customers", { name: `Body ${n}` }, withKey("many bodies"))),
+    )
+    const refused = answers.filter(({ status }) => status !== 201)
+    expect(refused.length).toBe(PARALLEL - 1)
+    for (const { status, body } of refused) expect([status, body.error.code]).toEqual([409, "idempotency_key_reused"])
+  })
+
   it("is free again after a refusal", async () => {
     expect((await api.post("/customers", { nmae: "A" }, withKey("mend"))).status).toBe(400)
     const mended = await api.post("/customers", { name: "A" }, withKey("mend"))
