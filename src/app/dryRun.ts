@@ -15,7 +15,7 @@ import { DryRun, type DryRunOptions } from "../http/DryRun.ts"
 import type { Failure } from "../http/failures.ts"
 import type { NewEntry } from "../ledger/ledger.ts"
 import { nudges } from "../outbound/nudge/nudge.ts"
-import { recordOutcomes } from "../runtime/commit.ts"
+import { type Recorded, record } from "../runtime/commit.ts"
 import { NewestRows, type Outcome } from "../runtime/outcome.ts"
 
 /** How many dry runs may run at the same time, in all and of one tenant: its real writes still get connections while these wait for locks. */
@@ -59,7 +59,7 @@ const chargesOf = (outcomes: ReadonlyArray<Outcome>, newest: NewestRows): Readon
 }
 
 /** Renders what outcomes have created. */
-const changesOf = (outcomes: ReadonlyArray<Outcome>): Json => {
+const changesOf = ({ outcomes, timers }: Recorded): Json => {
   const newest = new NewestRows()
   newest.note(outcomes)
   const newNudges = [...new Set(outcomes.flatMap(({ table, row }) => (table.name === nudges.name ? [row.id] : [])))]
@@ -74,7 +74,7 @@ const changesOf = (outcomes: ReadonlyArray<Outcome>): Json => {
       const { template, channel, send_at, created_at } = newest.get(nudges, id)!
       return { template, channel, at: formatInstant(send_at ?? created_at) }
     }),
-    timers: timersOf(outcomes),
+    timers: [...timersOf(outcomes), ...timers.map(({ name, due_at }) => ({ name, at: formatInstant(due_at) }))],
   }
 }
 
@@ -103,10 +103,10 @@ export const dryRunLayer: Layer.Layer<DryRun, never, CollectServices> = Layer.ef
         Effect.provideService(Payments, payments),
       ) as Effect.Effect<A, Failure, R>
       const rolledBack = Effect.gen(function* () {
-        const outcomes = recordOutcomes(yield* unitOfWork)
+        const recorded = record(yield* unitOfWork)
         const result = yield* provided
         yield* sent
-        return yield* new RolledBack({ result, changes: changesOf(outcomes) })
+        return yield* new RolledBack({ result, changes: changesOf(recorded) })
       })
       return yield* Effect.catchIf(
         slots.within(tenantName(tenant), database.writing(tenant, rolledBack)),

@@ -8,7 +8,7 @@ import { changeSchedules, startSchedules } from "../ledger/schedules.ts"
 import { appendEvents } from "../outbound/event/events.ts"
 import { pipelined } from "../postgres/pipelining.ts"
 import type { JournalRow, Outcome } from "./outcome.ts"
-import { clearTimers, setTimers } from "./timers.ts"
+import { clearTimers, setTimers, type TimerRow } from "./timers.ts"
 import { wakeAt } from "./Wakeups.ts"
 
 const JOURNAL = {
@@ -80,13 +80,25 @@ const insertNew = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>)
   return existing
 })
 
-const recorders = new WeakMap<UnitOfWork, Array<Outcome>>()
+/** What is written into a unit of work, in its order, for a dry run to show. */
+export interface Recorded {
+  readonly outcomes: Array<Outcome>
+  /** Timers that are set without an outcome of their actor. */
+  readonly timers: Array<Pick<TimerRow, "actor_id" | "name" | "due_at">>
+}
 
-/** Keeps the outcomes that are written into a unit of work from now on, in their order, for a dry run to show. */
-export const recordOutcomes = (unit: UnitOfWork): ReadonlyArray<Outcome> => {
-  const outcomes: Array<Outcome> = []
-  recorders.set(unit, outcomes)
-  return outcomes
+const recorders = new WeakMap<UnitOfWork, Recorded>()
+
+/** Records what is written into a unit of work from now on. */
+export const record = (unit: UnitOfWork): Recorded => {
+  const recorded: Recorded = { outcomes: [], timers: [] }
+  recorders.set(unit, recorded)
+  return recorded
+}
+
+/** Notes timers that a statement of its own has set. */
+export const noteTimers = (unit: UnitOfWork, timers: Recorded["timers"]): void => {
+  recorders.get(unit)?.timers.push(...timers)
 }
 
 const NONE: ReadonlySet<string> = new Set()
@@ -149,6 +161,6 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
     written.flatMap(({ events }) => events),
   ).map(({ id }) => id)
   writeJournal(unit, journalOf(written, existing, entryIds, eventIds))
-  recorders.get(unit)?.push(...written)
+  recorders.get(unit)?.outcomes.push(...written)
   return written
 })

@@ -57,7 +57,11 @@ const WRITES: Readonly<Record<string, () => Promise<Write>>> = {
     path: "/plans",
     body: { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly" },
   }),
-  "patch /plans/{id}": async () => ({ path: `/plans/${await createPlan(api)}`, body: { amount: 600_000 } }),
+  // Its subscription's next reminder follows the new rules.
+  "patch /plans/{id}": async () => ({
+    path: `/plans/${(await subscribed()).plan}`,
+    body: { amount: 600_000, reminders: { pre_due_days: [5] } },
+  }),
   "post /plans/{id}/archive": async () => ({ path: `/plans/${await createPlan(api)}/archive` }),
   "post /plans/{id}/unarchive": async () => {
     const plan = await createPlan(api)

@@ -10,6 +10,7 @@ import { isRef, ofTenant, type Ref, staysHere, type Tenant } from "../../db/tena
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { isLockTimeout, withLockTimeout } from "../../postgres/lockWait.ts"
 import { every } from "../../process/workers.ts"
+import { noteTimers } from "../../runtime/commit.ts"
 import { wakeAt } from "../../runtime/Wakeups.ts"
 import { clockTimeSql } from "../clock/clocks.ts"
 import { RemindersFollow } from "../plan/RemindersFollow.ts"
@@ -30,7 +31,7 @@ const rescheduleSome = Effect.fnUntraced(function* (which: Fragment, order: Frag
   const locked = yield* sql<Ref>`
     SELECT s.account_id, s.livemode, s.id FROM subscription s WHERE s.status <> 'cancelled' AND ${which} ORDER BY ${order} FOR UPDATE`
   if (locked.length === 0) return []
-  yield* sql`
+  const set = yield* sql<{ actor_id: string; name: string; due_at: number }>`
     INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id, customer_id)
     SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, s.now, ${rank}::smallint, ${REMINDER}, s.test_clock_id, CASE WHEN s.test_clock_id IS NOT NULL THEN s.customer_id END
     FROM (
@@ -39,7 +40,9 @@ const rescheduleSome = Effect.fnUntraced(function* (which: Fragment, order: Frag
       JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
       LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)
     ) s
-    ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE SET due_at = least(timer.due_at, excluded.due_at)`
+    ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE SET due_at = least(timer.due_at, excluded.due_at)
+    RETURNING actor_id, name, due_at`
+  noteTimers(yield* unitOfWork, [...set])
   return locked.map(({ id }) => id).sort()
 })
 
