@@ -1,18 +1,26 @@
 /**
  * Stores the responses of second phases for replays. Responses of all accounts that arrive while others are being written are written next, in one
- * statement. If that fails, each is written alone, so that none fails because of another.
+ * statement. If Postgres refuses it, each is written alone, so that none fails because of another.
  */
-import { Context, Effect, Exit, Layer } from "effect"
+import { Cause, Context, Effect, Exit, Layer } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Problem } from "../base/problem.ts"
 import { Batcher } from "../concurrency/Batcher.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { isAway, sqlStateOf } from "../postgres/errors.ts"
 import { type FinishedTry, IN_PROGRESS, type KeyedTry, type ResponseToStore, storeResponses } from "./idempotency.ts"
 
 /** The most bytes of responses in one statement; a longer response is alone. */
 const MAX_BYTES = 1024 * 1024
 
-const sizeOf = ({ response: { body, expanded } }: FinishedTry): number => body.length + (expanded?.body.length ?? 0)
+const sizeOf = ({ response: { body, expanded } }: FinishedTry): number =>
+  Buffer.byteLength(body) + Buffer.byteLength(expanded?.body ?? "")
+
+/** Whether Postgres refused the statement, which may be due to one of the responses. */
+const isRefused = (cause: Cause.Cause<SqlError.SqlError>): boolean =>
+  cause.reasons.some(
+    (reason) => Cause.isFailReason(reason) && sqlStateOf(reason.error) !== undefined && !isAway(reason.error),
+  )
 
 type Stored = Exit.Exit<void, Problem | SqlError.SqlError>
 
@@ -27,7 +35,7 @@ const store = (
         ),
       ),
     onFailure: (cause) =>
-      all.length === 1
+      all.length === 1 || !isRefused(cause)
         ? Effect.succeed(new Map(all.map(({ mine }) => [mine.token.id, Exit.failCause(cause)])))
         : Effect.map(
             Effect.forEach(all, (one) => store([one])),

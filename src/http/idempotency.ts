@@ -151,8 +151,11 @@ const storedIn = Effect.fnUntraced(function* (found: RecordRow, { open }: Pick<R
 })
 
 /**
- * Looks for the record of another try of the same request, after this try wrote nothing. Returns its stored response; or this try with the object
- * that the other one made and did not finish, which this one finishes; or undefined if there is no other try. Deletes an expired record, and releases its own.
+ * Looks for the record of another try of the same request, after this try wrote nothing.
+ *
+ * - If the other try has finished, returns its stored response.
+ * - If the other try made an object and died, takes the record over. Returns this try with that object, for this try to finish.
+ * - If there is no other try, returns undefined. An expired record is deleted, and a record of this try is released.
  */
 export const findOther = Effect.fnUntraced(function* (tenant: Tenant, mine: KeyedTry) {
   const sql = yield* SqlClient.SqlClient
@@ -170,7 +173,9 @@ export const findOther = Effect.fnUntraced(function* (tenant: Tenant, mine: Keye
     return undefined
   }
   if (found.expired) {
-    yield* sql`DELETE FROM idempotency_record WHERE ${ofTenant(sql, tenant)} AND key = ${key.name} AND ${sql.literal(IS_EXPIRED)}`
+    yield* sql`
+      DELETE FROM idempotency_record
+      WHERE ${ofTenant(sql, tenant)} AND key = ${key.name} AND ${sql.literal(IS_EXPIRED)}`
     return undefined
   }
   if (!isSame(found.fingerprint, inUse.fingerprint)) return yield* KEY_REUSED
@@ -250,10 +255,10 @@ export interface FinishedTry extends Tenant {
 }
 
 /** Stores responses of second phases in one statement; returns the tokens of the tries whose records were not taken over. */
-export const storeResponses = Effect.fnUntraced(function* (answers: ReadonlyArray<FinishedTry>) {
+export const storeResponses = Effect.fnUntraced(function* (finished: ReadonlyArray<FinishedTry>) {
   const sql = yield* SqlClient.SqlClient
-  const rows = answers.map((answer) => {
-    const { fingerprint: _, runner: __, ...row } = rowOf(answer, [answer.mine, answer.response])
+  const rows = finished.map((one) => {
+    const { fingerprint: _, runner: __, ...row } = rowOf(one, [one.mine, one.response])
     return row
   })
   const stored = yield* sql<{ token: string }>`

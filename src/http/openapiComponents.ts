@@ -70,6 +70,17 @@ const object = (properties: Readonly<Record<string, Json>>): Json => ({
   required: Object.keys(properties),
 })
 
+/** The `meta` of a page. */
+const LIST_META = {
+  type: "object",
+  properties: {
+    has_more: { type: "boolean" },
+    next_cursor: { type: ["string", "null"] },
+    limit: { type: "integer" },
+  },
+  required: ["has_more", "next_cursor", "limit"],
+} as const satisfies Json
+
 /** What a dry run adds to a response (decision S1). */
 const DRY_RUN_META: Json = object({
   dry_run: { const: true },
@@ -92,27 +103,16 @@ const DRY_RUN_META: Json = object({
 export const SCHEMAS: Json = {
   dry_run_meta: DRY_RUN_META,
   timeline_meta: {
-    type: "object",
+    ...LIST_META,
     properties: {
-      has_more: { type: "boolean" },
-      next_cursor: { type: ["string", "null"] },
-      limit: { type: "integer" },
+      ...LIST_META.properties,
       upcoming: {
         ...list(object({ name: word, at: instant, means: word })),
         description: "Only on the first page: the timers that wait, in words",
       },
     },
-    required: ["has_more", "next_cursor", "limit"],
   },
-  list_meta: {
-    type: "object",
-    properties: {
-      has_more: { type: "boolean" },
-      next_cursor: { type: ["string", "null"] },
-      limit: { type: "integer" },
-    },
-    required: ["has_more", "next_cursor", "limit"],
-  },
+  list_meta: LIST_META,
   error: {
     type: "object",
     properties: {

@@ -31,7 +31,7 @@ import {
 import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import type { PublicRoute } from "./publicRoutes.ts"
-import { isDryRun, parseQuery } from "./query.ts"
+import { parseQuery } from "./query.ts"
 import { createRoutes, type Match } from "./routes.ts"
 import { type AuthenticatedCaller, type Reply, replay, runHandler } from "./runHandler.ts"
 import { addressOf, environment, hostOf, isSecure } from "./transport.ts"
@@ -312,8 +312,8 @@ export const createPipeline = <R>(
         replay(tenant, stored, [...new Set(requested)], expanders),
       )
     }
-    if (isDryRun(url, endpoint.declaration) && node.headers["idempotency-key"] !== undefined)
-      return yield* KEY_OF_DRY_RUN
+    const hasKey = node.headers["idempotency-key"] !== undefined
+    if (hasKey && parseQuery(url.search, endpoint.declaration).dryRun !== undefined) return yield* KEY_OF_DRY_RUN
     const reply: Reply = yield* once(node, endpoint.declaration, pathOf(place), tenant, asker, raw, run, again).pipe(
       Effect.catchIf(
         (error) => asker.kind === "account" && error._tag === "Problem" && error.code === "resource_missing",

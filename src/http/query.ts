@@ -17,10 +17,6 @@ export interface ParsedQuery {
 /** The parameters of a dry run, which stand beside those of the endpoint. */
 const DRY_RUN = { dry_run: ["true", "false"], assume: ASSUMPTIONS } as const
 
-/** Whether the query asks for a dry run of an endpoint that has them. */
-export const isDryRun = (url: URL, { dryRun }: Declaration): boolean =>
-  dryRun === true && url.searchParams.get("dry_run") === "true"
-
 const METADATA = /^metadata\[(.+)\]$/s
 
 export const parseQuery = (search: string, declaration: Declaration): ParsedQuery => {

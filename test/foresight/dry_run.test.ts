@@ -7,7 +7,7 @@ import { lockUntilReleased } from "../support/hold.ts"
 import { beginPlan, createProduct, pay, useShop } from "../support/instalments.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
-import { advance, createClock, createCustomer, createPlan, data, refusal } from "../support/story.ts"
+import { advance, createClock, createCustomer, createPlan, data, refusal, subscribe } from "../support/story.ts"
 
 // Without workers nothing but requests changes a row.
 const { api, live, database, accountId, server } = useOwnInstance(() => ({ WORKERS: "0" }))
@@ -293,14 +293,8 @@ describe("a dry run", () => {
 
   it("of a new default method pays overdue bills by itself, and uses no method up", async () => {
     const overdue = await startServer(database.url())
-    const clock = await createClock(api, "2025-01-31T09:00:00Z")
-    const customer = await createCustomer(api, { test_clock: clock })
-    const body = {
-      customer,
-      plan: await createPlan(api),
-      payment_method: "pm_test_success_then_insufficient_funds",
-    }
-    data(await api.post("/subscriptions", body), 201)
+    const method = "pm_test_success_then_insufficient_funds"
+    const { clock, customer } = await subscribe(api, "2025-01-31T09:00:00Z", method)
     await advance(api, clock, "2025-03-01T09:00:00Z")
     expect(await overdue.stop()).toBe(0)
     const rows = await rowsNow()

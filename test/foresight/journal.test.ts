@@ -8,22 +8,15 @@ import { pictureOf } from "../../src/pages/pictures/draw.ts"
 import { ACTOR_KINDS } from "../../src/runtime/lifecycle.ts"
 import { useCommandLine } from "../support/commandLine.ts"
 import { useOwnInstance } from "../support/instance.ts"
-import { advance, createClock, createCustomer, createPlan, data } from "../support/story.ts"
+import { advance, subscribe } from "../support/story.ts"
 
 const { api, database, accountId } = useOwnInstance()
 const cli = useCommandLine(database)
 
 const overdue = async () => {
-  const clock = await createClock(api, "2025-01-31T09:00:00Z")
-  const customer = await createCustomer(api, { test_clock: clock })
-  const body = {
-    customer,
-    plan: await createPlan(api),
-    payment_method: "pm_test_success_then_insufficient_funds",
-  }
-  const { id } = data(await api.post("/subscriptions", body), 201)
+  const { clock, id } = await subscribe(api, "2025-01-31T09:00:00Z", "pm_test_success_then_insufficient_funds")
   await advance(api, clock, "2025-02-28T10:00:00Z")
-  return id as string
+  return id
 }
 
 it("journal show prints the life of an object, and draws its machine with the path taken", async () => {

@@ -1,7 +1,6 @@
 /**
- * Payments collects charges for requests. Charges of one account that arrive while others are at the rail go there next, as a batch; small
- * batches of all accounts on the wall clock share a transaction. A
- * charge that cannot be settled fails only for its own request. A charge whose rows another transaction has locked is settled in the
+ * Payments collects charges for requests. Charges of one account that arrive while others are at the rail go there next, as a batch.
+ * Small batches of all accounts on the wall clock share a transaction. A charge that cannot be settled fails only for its own request. A charge whose rows another transaction has locked is settled in the
  * background, one customer after another; if that takes long, the request returns it unsettled.
  */
 import { Context, Effect, Exit, Layer } from "effect"

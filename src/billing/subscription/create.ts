@@ -72,9 +72,9 @@ export const newSubscription = (input: NewSubscription): SubscriptionTransition 
   return { ...first, row }
 }
 
-/** Checks whether a plan takes a subscription with these inputs. Returns its quantity and its start. */
-export const checkStart = Effect.fnUntraced(function* (
-  input: Pick<SubscriptionCreate, "quantity" | "start_at">,
+/** Returns what a new subscription has from its plan and from the request; refuses what the plan does not take. */
+export const beginningOf = Effect.fnUntraced(function* (
+  input: Pick<SubscriptionCreate, "quantity" | "start_at" | "trial_days">,
   plan: PlanTerms,
   now: number,
 ) {
@@ -85,7 +85,15 @@ export const checkStart = Effect.fnUntraced(function* (
     return yield* invalid("start_at", `start_at must be in the future: it is ${formatInstant(now)} for this customer.`)
   if (plan.status === "archived")
     return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
-  return { quantity, startAt }
+  return {
+    planId: plan.id,
+    billingCycle: plan.billing_cycle,
+    priceKobo: plan.amount_kobo,
+    trialDays: input.trial_days ?? plan.trial_days,
+    quantity,
+    startAt,
+    now,
+  } satisfies Partial<NewSubscription>
 })
 
 /** Decides one request for a subscription. */
@@ -99,7 +107,7 @@ const decide = Effect.fnUntraced(function* (
   if (plan === undefined) return yield* noSuchReference("plan", input.plan, "plan")
   const named = yield* payer.named
   const now = yield* payer.now
-  const { quantity, startAt } = yield* checkStart(input, plan, now)
+  const beginning = yield* beginningOf(input, plan, now)
   const paying = payingBy(payer, named, customer, now)
   if (paying === undefined) {
     return yield* problem(
@@ -109,16 +117,10 @@ const decide = Effect.fnUntraced(function* (
   }
   const transition = newSubscription({
     ...tenantOf(tenant),
+    ...beginning,
     customer,
-    planId: plan.id,
-    billingCycle: plan.billing_cycle,
-    priceKobo: plan.amount_kobo,
-    trialDays: input.trial_days ?? plan.trial_days,
-    quantity,
-    startAt,
     methodId: named?.method.id ?? null,
     metadata: yield* mergeMetadata({}, input.metadata),
-    now,
   })
   const { id } = transition.row
   const terms: Terms = { ...plan, id, payment_method: summaryOf(paying.method), rail: paying.method.rail }

@@ -42,6 +42,14 @@ export interface Given {
   readonly found?: ReadonlyMap<string, ChargeRow>
 }
 
+/** The facts of transitions that no answer, page or request caused. */
+export const NO_FACTS: Pick<Facts, "answered" | "details" | "pages" | "found"> = {
+  answered: new Map(),
+  details: new Map(),
+  pages: new Map(),
+  found: new Map(),
+}
+
 /** Reads the payment methods that decisions name. */
 const namedMethods = (transitions: ReadonlyArray<SubscriptionTransition>) =>
   findPaymentMethods(
@@ -89,11 +97,8 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
   )
   const { quietOf, token } = yield* Nudging
   return {
+    ...NO_FACTS,
     ...given,
-    answered: given.answered ?? new Map(),
-    details: given.details ?? new Map(),
-    pages: given.pages ?? new Map(),
-    found: given.found ?? new Map(),
     methods,
     closed: Map.groupBy(closed, ({ after }) => after.subscription_id!),
     schedules,
