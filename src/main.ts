@@ -1,5 +1,5 @@
 /** The server: the only place that combines all layers. */
-import { Cause, Effect, Exit, Fiber, Layer, type Redacted, Result } from "effect"
+import { Cause, Context, Effect, Exit, Fiber, Layer, type Redacted, Result } from "effect"
 import { endpoints, publicRoutes } from "./app/api.ts"
 import { dryRunLayer } from "./app/dryRun.ts"
 import { expanders } from "./app/objects.ts"
@@ -7,7 +7,7 @@ import { observabilityLayer, serveMetrics } from "./app/observability.ts"
 import { pageUrlsLayer } from "./app/pageUrls.ts"
 import { serviceSettings, servicesLayer } from "./app/services.ts"
 import { Cell } from "./base/cell.ts"
-import { MINUTE_MS } from "./base/time.ts"
+import { DAY_MS, MINUTE_MS } from "./base/time.ts"
 import { clocksAgree } from "./base/wallClock.ts"
 import { clockWorker } from "./billing/clock/clockWorker.ts"
 import { CLOCK_STEPS, expiryWorker } from "./billing/clock/deletion.ts"
@@ -29,21 +29,26 @@ import { nameCell } from "./cells/identity.ts"
 import { purgeKept } from "./cells/putAside.ts"
 import { type Config, ConfigProblem } from "./config/Config.ts"
 import { readConfig } from "./config/readConfig.ts"
+import { DashboardSettings } from "./dashboard/DashboardSettings.ts"
+import { LiveParts } from "./dashboard/LiveParts.ts"
 import { databaseUrl, poolLayer } from "./db/database.ts"
 import { TenantDatabase } from "./db/TenantDatabase.ts"
 import { Batches } from "./http/batches.ts"
 import { PURGE_EVERY_MS, purge } from "./http/idempotency.ts"
 import { listen } from "./http/listener.ts"
 import { Origin } from "./http/Origin.ts"
+import { RequestLog } from "./http/RequestLog.ts"
 import { becomesReady } from "./http/readiness.ts"
 import { StoredResponses } from "./http/StoredResponses.ts"
 import { createApp } from "./http/server.ts"
 import { recogniseDays, recogniseOnClock } from "./ledger/recognition.ts"
-import { demoKey } from "./merchants/account/demo.ts"
-import { ownerMailWorker } from "./merchants/account/ownerMail.ts"
+import { demoKey, demoOwner } from "./merchants/account/demo.ts"
+import { letterWorker } from "./merchants/account/letterWorker.ts"
 import { InvoiceLinks } from "./merchants/invoice/InvoiceLinks.ts"
 import { drawLastMonth, invoiceTimers } from "./merchants/invoice/invoices.ts"
 import { Pdfs } from "./merchants/invoice/Pdfs.ts"
+import { purgeSessions } from "./merchants/member/sessions.ts"
+import { createLink, purgeSignIns } from "./merchants/member/signIns.ts"
 import { messengerLayer } from "./outbound/messenger/layer.ts"
 import { nudgeWorker, sendOnClock } from "./outbound/nudge/send.ts"
 import { nudgeTimers } from "./outbound/nudge/timers.ts"
@@ -87,7 +92,7 @@ const startWorkers = Effect.gen(function* () {
   yield* every("what moves of accounts have left", MINUTE_MS, Effect.andThen(purgeKept, disableForgottenFences))
   yield* deliveryWorker
   yield* nudgeWorker
-  yield* ownerMailWorker
+  yield* letterWorker
   yield* clockWorker({
     handlers: TIMERS_ON_CLOCKS,
     recover: (testClockId) => recoverCharges({ testClockId }),
@@ -105,16 +110,20 @@ const serve = Effect.fnUntraced(function* (
   const { address, origin, serve, stop } = yield* listen(config)
   yield* every("recovery", RECOVER_EVERY_MS, recoverAll)
   yield* every("idempotency records", PURGE_EVERY_MS, purge)
+  yield* every("ended sign-ins", MINUTE_MS, Effect.andThen(purgeSignIns, purgeSessions))
   const requests = yield* Layer.build(
     Layer.mergeAll(
       Batches.layer,
+      RequestLog.layer,
       StoredResponses.layer,
       dryRunLayer,
       CheckoutLinks.layer,
       PlanStartLimit.layer(config.rateLimits.instalmentPlans),
+      DashboardSettings.layer(!config.production && config.messaging.smtp === undefined),
       Deletions.layer,
       InstalmentLinks.layer,
       InvoiceLinks.layer,
+      LiveParts.layer,
       Layer.succeed(LiveSimulation, { allowed: !config.production }),
       Pdfs.layer(config.seller),
       Rails.layer(config.rails),
@@ -126,21 +135,15 @@ const serve = Effect.fnUntraced(function* (
     ).pipe(Layer.provideMerge(Origin.layer(origin))),
   )
   const { transport, rateLimits, inFlight } = config
-  const app = yield* createApp({
-    endpoints,
-    events,
-    publicRoutes,
-    expanders,
-    transport,
-    rateLimits,
-    inFlight,
-    origin,
-    demoKey,
-  })
+  const app = yield* Effect.provideContext(
+    createApp({ endpoints, events, publicRoutes, expanders, transport, rateLimits, inFlight, origin, demoKey }),
+    requests,
+  )
   yield* serve(Effect.provideContext(app, requests))
   if (config.workers > 0) yield* Effect.provideContext(startWorkers, requests)
-  // Shutdown order: new requests stop first; then the workers stop, while requests in progress finish.
-  yield* Effect.addFinalizer(() => stop)
+  const { stop: endStreams } = Context.get(requests, LiveParts)
+  // Shutdown order: the streams of open pages end and new requests stop first; then the workers stop, while requests in progress finish.
+  yield* Effect.addFinalizer(() => Effect.andThen(endStreams, stop))
   return { address, origin }
 })
 
@@ -159,12 +162,27 @@ const firstCall = (origin: string, key: string, insecure: boolean): ReadonlyArra
         "(TRUST_PROXY, PUBLIC_URL), or listen on a loopback address.",
       ]
 
-const greeting = ({ address, origin }: Served, key: string | undefined, insecure: boolean): string =>
+/** How long the link of a start signs in. */
+const LINK_MS = DAY_MS
+
+/** A link that signs in once as the demo account's owner. */
+const demoLink = Effect.fnUntraced(function* (origin: string) {
+  const owner = yield* demoOwner
+  return owner === undefined ? undefined : `${origin}/dashboard/links/${yield* createLink(owner, LINK_MS)}`
+})
+
+const greeting = (
+  { address, origin }: Served,
+  key: string | undefined,
+  link: string | undefined,
+  insecure: boolean,
+): string =>
   [
     ...(address === origin ? [] : [`Listens:   ${address}`]),
     `Live:      ${origin}/v1`,
     `Sandbox:   ${origin}/sandbox/v1`,
     `Reference: ${origin}/docs`,
+    `Dashboard: ${link ?? `${origin}/dashboard`}${link === undefined ? "" : " (signs in once)"}`,
     ...(key === undefined ? [] : [`Demo key:  ${key}`, "", ...firstCall(origin, key, insecure)]),
     "",
   ].join("\n")
@@ -183,7 +201,8 @@ const program = (config: Config, development: boolean) =>
       const { metricsPort, metricsHost } = config.observability
       if (metricsPort !== undefined) yield* serveMetrics(metricsPort, metricsHost)
       yield* becomesReady
-      yield* Effect.sync(() => process.stdout.write(greeting(served, key, config.transport.allowInsecureHttp)))
+      const link = key === undefined ? undefined : yield* demoLink(served.origin)
+      yield* Effect.sync(() => process.stdout.write(greeting(served, key, link, config.transport.allowInsecureHttp)))
       return yield* Effect.never
       // The workers stop before the services that they use.
     }).pipe(

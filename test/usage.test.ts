@@ -108,7 +108,7 @@ describe("metering (decision K1)", () => {
         sql<{
           recipient: string
           subject: string
-        }>`SELECT recipient, subject FROM owner_email WHERE account_id = ${id} ORDER BY id`,
+        }>`SELECT recipient, subject FROM letter WHERE account_id = ${id} ORDER BY id`,
     )
     expect(mails.map(({ subject }) => subject.slice(0, 5))).toEqual(["80 % ", "80 % ", "100 %"])
     expect(data(await live.get("/usage")).write_requests).toMatchObject({

@@ -13,6 +13,7 @@ import { instalmentEndpoints } from "../buying/instalment/http.ts"
 import { instalmentPageRoutes } from "../buying/instalment/page.ts"
 import { instalmentPaymentRoutes } from "../buying/instalment/routes.ts"
 import { paymentLinkRoutes } from "../buying/payment_link/routes.ts"
+import { dashboardRoutes } from "../dashboard/routes.ts"
 import type { Endpoint, ServicesOf } from "../http/Endpoint.ts"
 import type { PublicRoute, PublicServicesOf } from "../http/publicRoutes.ts"
 import { accountEndpoints } from "../merchants/account/http.ts"
@@ -27,6 +28,7 @@ import { sandboxEndpoints } from "../sandbox/http.ts"
 
 const routes = [
   ...checkoutRoutes,
+  ...dashboardRoutes,
   ...instalmentPageRoutes,
   ...instalmentPaymentRoutes,
   ...invoiceRoutes,

@@ -41,7 +41,9 @@ const waitingCalls = Metric.gauge("billing_rail_calls_waiting", {
   description: "Calls to external rails without an answer yet",
 })
 const oldestCall = Metric.gauge("billing_rail_call_waiting_seconds", { description: "Age of the oldest such call" })
-const unsentEmails = Metric.gauge("billing_owner_emails_waiting", { description: "E-mails to account owners not sent" })
+const unsentEmails = Metric.gauge("billing_letters_waiting", {
+  description: "E-mails to owners and members of accounts not sent",
+})
 const unsentNudges = Metric.gauge("billing_nudges_waiting", { description: "Nudges that no messenger accepted yet" })
 const failingEndpoints = Metric.gauge("billing_webhook_endpoints_failing", {
   description: "Webhook endpoints whose last delivery attempt failed",
@@ -70,7 +72,7 @@ const readGauges = Effect.gen(function* () {
     SELECT t.n AS overdue, coalesce(extract(epoch FROM now() - t.oldest), 0)::float8 AS lag,
       c.n AS pending, coalesce(extract(epoch FROM now() - c.oldest), 0)::float8 AS oldest,
       q.n AS calls, greatest(coalesce(extract(epoch FROM now() - q.oldest), 0), 0)::float8 AS oldest_call,
-      (SELECT count(*) FROM owner_email WHERE sent_at IS NULL AND failure_reason IS NULL) AS emails,
+      (SELECT count(*) FROM letter WHERE sent_at IS NULL AND failure_reason IS NULL) AS emails,
       (SELECT count(*) FROM nudge WHERE state = 'sending') AS nudges,
       (SELECT count(*) FROM webhook_endpoint WHERE failures > 0 AND state = 'enabled') AS failing,
       (SELECT count(*) FROM finance.reconciliation_exceptions) AS exceptions

@@ -8,10 +8,13 @@ import type { Json } from "../base/json.ts"
 import type { Problem, ProblemCode } from "../base/problem.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { Scope } from "../security/key/scopes.ts"
+import type { Right } from "../security/role/rights.ts"
 
 export interface Caller {
-  /** The administrator's name, the ID of an account's key, or the address of a caller without a key. */
+  /** The administrator's name, the ID of an account's key or of a member, or the address of a caller without a key. */
   readonly name: string
+  /** Whether a member of the account asks, in the dashboard. */
+  readonly isMember: boolean
 }
 
 export interface Request<Body, Query> extends Tenant {
@@ -115,6 +118,8 @@ export interface Declaration<
    * path (decisions G7, J2, J3); "public": every caller, about the tenant of the path (decision L3).
    */
   readonly access: Scope | "any" | "secret" | "publishable" | "administrator" | "public"
+  /** The right that a member needs in the dashboard, if it is not the usual one (access.ts). */
+  readonly right?: Right
   /** The business type whose accounts have this endpoint; undefined: all have it (decision L1). */
   readonly vertical?: string
   readonly sandboxOnly?: boolean

@@ -6,6 +6,7 @@ import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { AccountKey, KnownKey } from "../security/key/Keys.ts"
 import { type Level, reaches, type Scope } from "../security/key/scopes.ts"
+import { may, RIGHTS, type Right, type Role } from "../security/role/rights.ts"
 import type { Declaration } from "./Endpoint.ts"
 
 /** The level of its scope that a call needs. */
@@ -34,6 +35,24 @@ export const allow = (declaration: Declaration, key: KnownKey): Effect.Effect<vo
   if (access === "secret") return secretOnly
   return access === "any" ? Effect.void : requireScope(key, access, levelOf(declaration))
 }
+
+/** The right that a member needs to call an endpoint (decision R2). */
+export const rightOf = (declaration: Declaration): Right => {
+  if (declaration.right !== undefined) return declaration.right
+  if (declaration.access === "webhooks") return "develop"
+  return levelOf(declaration) === "read" ? "see" : "operate"
+}
+
+/** Refuses a member whose role lacks a right. */
+export const requireRight = (role: Role, right: Right, livemode: boolean): Effect.Effect<void, Problem> =>
+  may(role, right, livemode)
+    ? Effect.void
+    : Effect.fail(
+        problem(
+          "role_insufficient",
+          `Your role (${role}) does not include ${RIGHTS[right]}: ask an owner or an admin of the account.`,
+        ),
+      )
 
 /** Refuses an endpoint that only accounts of another business type have (decision L1). */
 export const requireVertical = Effect.fnUntraced(function* ({ vertical, path }: Declaration, tenant: Tenant) {

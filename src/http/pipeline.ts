@@ -1,41 +1,26 @@
 /** The pipeline of an API call: the steps of decision A6, in its order. */
-import { createHash } from "node:crypto"
 import type { IncomingMessage } from "node:http"
-import { Cause, Effect } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Json } from "../base/json.ts"
-import { noSuch, type Problem, problem } from "../base/problem.ts"
+import { type Problem, problem } from "../base/problem.ts"
 import type { Transport } from "../config/Config.ts"
-import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { ACCOUNT_MOVING, livesHere, type Tenant } from "../db/tenant.ts"
 import { recordRequest } from "../process/loadHint.ts"
-import type { ProcessLease } from "../process/ProcessLease.ts"
 import { Keys, type KnownKey } from "../security/key/Keys.ts"
 import { allow, crossOrigin, OPEN_TO_ALL, requireVertical } from "./access.ts"
 import { readJson } from "./body.ts"
+import type { PublicCaller } from "./callers.ts"
 import type { Declaration, Endpoint } from "./Endpoint.ts"
 import { pathFault } from "./escapes.ts"
-import { allowExpansions, type Expanders, expansionFault } from "./expand.ts"
+import { execute } from "./execution.ts"
+import { allowExpansions, type Expanders } from "./expand.ts"
 import type { Failure } from "./failures.ts"
-import {
-  beginTry,
-  endTry,
-  findOther,
-  IN_PROGRESS,
-  isKey,
-  isTaken,
-  type KeyedTry,
-  releaseRecord,
-  type Stored,
-} from "./idempotency.ts"
 import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import type { PublicRoute } from "./publicRoutes.ts"
-import { parseQuery } from "./query.ts"
-import { createRoutes, type Match } from "./routes.ts"
-import { type AuthenticatedCaller, type Reply, replay, runHandler } from "./runHandler.ts"
+import { createRoutes } from "./routes.ts"
+import type { Reply } from "./runHandler.ts"
 import { addressOf, environment, hostOf, isSecure } from "./transport.ts"
-import { validatorsOf } from "./validation.ts"
 
 /** The state of a request: the headers of its response, its key and its route, as far as they are known. */
 export interface Call {
@@ -50,6 +35,8 @@ export interface Call {
   route: string | undefined
   /** Makes the page that its route shows in place of a refusal's envelope. */
   refused: PublicRoute<never>["refused"]
+  /** The code of its refusal. */
+  errorCode: string | undefined
 }
 
 export interface PipelineOptions<E> {
@@ -151,112 +138,15 @@ const UNCOUNTED = { "x-service-billable": "false" }
 /** Whether a path needs no key (decision A6). */
 export const isOpen = (place: Place): place is NonNullable<Place> => place?.path.startsWith("/public/") ?? false
 
-/** The caller's name for handlers. */
-const nameOf = (asker: AuthenticatedCaller): string => {
-  if (asker.kind === "public") return asker.address
-  return asker.kind === "administrator" ? asker.name : asker.id
-}
-
 /** The tenant of a call: the key's account, or the account that an administrator names in the path. */
 const tenantOf = (key: KnownKey, params: Readonly<Record<string, string>>, livemode: boolean): Tenant =>
   key.kind === "account"
     ? { account_id: key.account_id, livemode: key.livemode }
     : { account_id: params.id ?? "", livemode }
 
-/** Decodes the parameters of the query and of the body. */
-const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint<R>>, tenant: Tenant, raw: Json) {
-  const { declaration, handler } = match.endpoint
-  const judges = validatorsOf(declaration)
-  const { expand: fields, values, dryRun, fault } = parseQuery(call.url.search, declaration)
-  const judged = judges.query(values).decoded
-  // A wrong parameter before the fault is refused first. A missing one is not, since it may follow the fault.
-  const query = yield* fault === undefined
-    ? judged
-    : Effect.andThen(
-        Effect.catchIf(
-          judged,
-          ({ code }) => code === "parameter_missing",
-          () => Effect.void,
-        ),
-        fault,
-      )
-  const { right, before, decoded } = judges.body(raw)
-  if (handler.check !== undefined) for (const name of right) yield* handler.check(name, raw, tenant) ?? Effect.void
-  const missing = before.length > 0 ? handler.missing?.(raw) : undefined
-  if (missing !== undefined && before.includes(missing.param!)) return yield* missing
-  const body = yield* decoded
-  // Postgres stores no NUL character, so no object has such an ID.
-  const impossible = Object.values(match.params).find((id) => id.includes("\0"))
-  if (impossible !== undefined) return yield* noSuch("object", impossible)
-  return { query, fields, dryRun, body }
-})
-
-/** Makes the key of a record. Callers invent keys, so the keys of public callers are kept apart by address, as accounts' are by account. */
-const keyOf = (name: string, asker: AuthenticatedCaller): string =>
-  asker.kind === "public" && isKey(name) ? createHash("sha256").update(`${asker.address} ${name}`).digest("hex") : name
-
 /** Makes one path for all addresses of an endpoint in its environment (decision A1). */
 const pathOf = (place: Place): string =>
   place === undefined ? "" : `${place.livemode ? "" : "/sandbox"}/v1${place.path}`
-
-/** How often a request is tried again whose key was taken by a request that has left no record. */
-const TRIES = 3
-
-const failsWith = (cause: Cause.Cause<Failure>, test: (error: Failure) => boolean): boolean =>
-  cause.reasons.some((reason) => Cause.isFailReason(reason) && test(reason.error))
-
-const KEY_OF_DRY_RUN = problem(
-  "parameter_invalid",
-  "A dry run changes nothing, so it takes no Idempotency-Key: leave the header out.",
-  "Idempotency-Key",
-)
-
-/** Runs `work` once for each idempotency key; a replay gets the first response, as `again` renders it. */
-const once = Effect.fnUntraced(function* <R, R2>(
-  node: IncomingMessage,
-  { changesNothing = false }: Declaration,
-  path: string,
-  tenant: Tenant,
-  asker: AuthenticatedCaller,
-  raw: Json,
-  work: (keyed: KeyedTry | undefined) => Effect.Effect<Reply, Failure, R>,
-  again: (stored: Stored) => Effect.Effect<Reply, Failure, R2>,
-) {
-  const name = node.method === "POST" && !changesNothing ? node.headers["idempotency-key"] : undefined
-  if (name === undefined) return yield* work(undefined)
-  const { asService } = yield* TenantDatabase
-  const release = (mine: KeyedTry) =>
-    asService(tenant, releaseRecord(tenant, mine)).pipe(
-      // Even if this fails, this process ends the try: a retry takes the record over, in another process after a minute.
-      Effect.catchCause((cause) => Effect.logWarning("an idempotency key was not released", cause)),
-    )
-  const attempt = (
-    mine: KeyedTry,
-    triesLeft: number,
-  ): Effect.Effect<Reply, Failure, R | R2 | ProcessLease | SqlClient.SqlClient> =>
-    work(mine).pipe(
-      Effect.tap(({ isUnfinished = false }) => (isUnfinished ? release(mine) : Effect.void)),
-      Effect.catchCause((cause) => {
-        const keyIsTaken = failsWith(cause, isTaken)
-        // A refusal may be due to another try: what it made is in the way of this one.
-        const isRefused = failsWith(cause, ({ _tag }) => _tag === "Problem")
-        if (!keyIsTaken && !isRefused) return Effect.andThen(release(mine), Effect.failCause(cause))
-        return Effect.flatMap(asService(tenant, findOther(tenant, mine)), (other) => {
-          if (other === undefined && keyIsTaken)
-            return triesLeft > 0 ? attempt(mine, triesLeft - 1) : Effect.fail(IN_PROGRESS)
-          if (other === undefined) return Effect.failCause(cause)
-          if (!("status" in other)) return attempt(other, triesLeft)
-          return Effect.map(again(other), (reply) => ({ ...reply, headers: { "idempotent-replayed": "true" } }))
-        })
-      }),
-    )
-  const request = { method: "POST", path, body: raw }
-  return yield* Effect.acquireUseRelease(
-    beginTry(tenant, keyOf(String(name), asker), request),
-    (mine) => attempt(mine, TRIES),
-    endTry,
-  )
-})
 
 export const isWrite = ({ method }: IncomingMessage): boolean => method !== "GET" && method !== "HEAD"
 
@@ -270,9 +160,10 @@ export const createPipeline = <R>(
   /** Finds the endpoint, the caller and the tenant of a request. */
   const enter = Effect.fnUntraced(function* (call: Call, place: Place) {
     if (isOpen(place)) {
-      const asker: AuthenticatedCaller = { kind: "public", address: addressOf(call.node, transport) }
-      yield* admit(call, asker.address, limits)
+      const address = addressOf(call.node, transport)
+      yield* admit(call, address, limits)
       const match = yield* findRoute(call, place, routes)
+      const asker: KnownKey | PublicCaller = { kind: "public", address }
       // Every endpoint under /public finds its own tenant.
       return { match, asker, tenant: yield* match.endpoint.whose!(match.params, place.livemode) }
     }
@@ -292,29 +183,26 @@ export const createPipeline = <R>(
     const { match, asker, tenant } = yield* enter(call, place)
     // Test clocks make room for requests of other accounts only. A live request names no account, so its own account's clocks make room too.
     recordRequest(tenant.livemode || asker.kind !== "account" ? undefined : asker.account_id)
-    const { endpoint, params } = match
-    yield* requireVertical(endpoint.declaration, tenant)
+    yield* requireVertical(match.endpoint.declaration, tenant)
     if (!isWrite(node) && asker.kind === "account") metering.noteRead(asker)
     // Bodies of callers without a key have the same limit as the forms of pages.
     const hold = asker.kind === "public" ? (bytes: number) => limits.buffer(call, asker.address, bytes) : undefined
     const raw = isWrite(node) ? yield* readJson(node, hold) : {}
-    const run = (keyed: KeyedTry | undefined) =>
-      Effect.flatMap(decode(call, match, tenant, raw), ({ body, query, fields, dryRun }) => {
-        const caller = { name: nameOf(asker) }
-        const recordKey = keyed?.key.name ?? null
-        const request = { ...tenant, caller, id: params.id ?? "", params, body, query, recordKey }
-        return runHandler({ endpoint, request, asker, requestId: call.requestId, keyed, fields, dryRun, expanders })
-      })
-    const again = (stored: Stored) => {
-      const requested = url.searchParams.getAll("expand[]")
-      return Effect.andThen(
-        expansionFault(requested, endpoint.declaration) ?? Effect.void,
-        replay(tenant, stored, [...new Set(requested)], expanders),
-      )
-    }
-    const hasKey = node.headers["idempotency-key"] !== undefined
-    if (hasKey && parseQuery(url.search, endpoint.declaration).dryRun !== undefined) return yield* KEY_OF_DRY_RUN
-    const reply: Reply = yield* once(node, endpoint.declaration, pathOf(place), tenant, asker, raw, run, again).pipe(
+    const sentKey = node.headers["idempotency-key"]
+    const reply: Reply = yield* execute(
+      {
+        match,
+        asker,
+        tenant,
+        address: addressOf(node, transport),
+        requestId: call.requestId,
+        path: pathOf(place),
+        search: url.search,
+        raw,
+        idempotencyKey: sentKey === undefined ? undefined : String(sentKey),
+      },
+      expanders,
+    ).pipe(
       Effect.catchIf(
         (error) => asker.kind === "account" && error._tag === "Problem" && error.code === "resource_missing",
         (missing) => missingHere(tenant.account_id, missing),

@@ -1,6 +1,6 @@
 /** Routes of pages and callbacks without a key: a secret address or a signature gives access. */
 import type { IncomingHttpHeaders } from "node:http"
-import type { Effect } from "effect"
+import type { Effect, Stream } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Problem } from "../base/problem.ts"
 
@@ -11,6 +11,11 @@ export interface PublicRequest {
   readonly headers: IncomingHttpHeaders
   /** The sent bytes; read on use. */
   readonly body: Effect.Effect<Buffer, Problem>
+  readonly requestId: string
+  /** The caller's network address. */
+  readonly address: string
+  /** Counts the request as under way for this name until its response is written; refuses it if there are too many. */
+  readonly enter: (name: string) => Effect.Effect<void, Problem>
 }
 
 export interface PublicResponse {
@@ -18,9 +23,13 @@ export interface PublicResponse {
   readonly status?: number
   readonly contentType: string
   readonly body: Uint8Array
+  /** Sent in place of the body, for as long as it lasts. */
+  readonly stream?: Stream.Stream<Uint8Array>
   readonly headers?: Readonly<Record<string, string>>
   /** The file name when a browser saves it. */
   readonly fileName?: string
+  /** Whether a browser saves it instead of showing it. */
+  readonly isDownload?: boolean
 }
 
 /** A request that was refused. */
@@ -64,18 +73,28 @@ interface Found<R> {
   readonly allow: ReadonlyArray<string>
 }
 
-/** Finds the public route of a path: the first with the method, else the first; undefined if there is none. */
-export const findPublicRoute = <R>(
-  routes: ReadonlyArray<PublicRoute<R>>,
-  method: string,
-  path: string,
-): (Pick<PublicRoute<R>, "route" | "limited" | "refused"> & Found<R>) | undefined => {
-  const fitting = routes.flatMap(({ route, path: pattern, methods, limited, refused }) => {
-    const parts = pattern.exec(path)
-    const respond = method === "POST" ? methods.POST : method === "GET" || method === "HEAD" ? methods.GET : undefined
-    return parts === null
-      ? []
-      : [{ route, respond, parts: parts.slice(1), allow: Object.keys(methods), limited, refused }]
-  })
-  return fitting.find(({ respond }) => respond !== undefined) ?? fitting[0]
+/** The first segment of a path, which is literal in all routes. */
+const firstSegment = (path: string): string => path.split("/", 2)[1] ?? ""
+
+/**
+ * Makes the look-up of public routes. It finds the route of a path: the first with the method, else the first; undefined if there is none.
+ */
+export const createPublicRoutes = <R>(routes: ReadonlyArray<PublicRoute<R>>) => {
+  const bySegment = Map.groupBy(routes, ({ route }) => firstSegment(route))
+  return (
+    method: string,
+    path: string,
+  ): (Pick<PublicRoute<R>, "route" | "limited" | "refused"> & Found<R>) | undefined => {
+    const fitting = (bySegment.get(firstSegment(path)) ?? []).flatMap(
+      ({ route, path: pattern, methods, limited, refused }) => {
+        const parts = pattern.exec(path)
+        const respond =
+          method === "POST" ? methods.POST : method === "GET" || method === "HEAD" ? methods.GET : undefined
+        return parts === null
+          ? []
+          : [{ route, respond, parts: parts.slice(1), allow: Object.keys(methods), limited, refused }]
+      },
+    )
+    return fitting.find(({ respond }) => respond !== undefined) ?? fitting[0]
+  }
 }

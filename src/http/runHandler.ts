@@ -6,8 +6,9 @@ import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { PIPELINED } from "../postgres/pipelining.ts"
-import type { KnownKey } from "../security/key/Keys.ts"
+import { activityOf, recordActivity } from "./activity.ts"
 import { Batches, type StartAll } from "./batches.ts"
+import type { AuthenticatedCaller } from "./callers.ts"
 import { DryRun, type DryRunOptions } from "./DryRun.ts"
 import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success, withMeta } from "./envelope.ts"
@@ -29,14 +30,13 @@ export interface Reply {
   readonly isUnfinished?: boolean
 }
 
-/** The caller: a key, or a public caller's address. */
-export type AuthenticatedCaller = KnownKey | { readonly kind: "public"; readonly address: string }
-
 export interface Run<R> {
   readonly endpoint: Endpoint<R>
   readonly request: Request<unknown, unknown>
   readonly asker: AuthenticatedCaller
   readonly requestId: string
+  /** The caller's network address. */
+  readonly address: string
   /** Undefined if it has no Idempotency-Key. */
   readonly keyed: KeyedTry | undefined
   /** The fields to expand. */
@@ -147,11 +147,13 @@ type Counted<A> = A & { readonly headers: () => Headers }
 const hasId = (value: unknown): value is { readonly id: string } =>
   value instanceof Object && "id" in value && typeof value.id === "string"
 
+const CAUSES = { account: "api", administrator: "system", member: "dashboard", public: "page" } as const
+
 const causeOf = ({ asker, requestId }: Pick<Run<never>, "asker" | "requestId">): Cause => ({
-  kind: asker.kind === "public" ? "page" : asker.kind === "administrator" ? "system" : "api",
+  kind: CAUSES[asker.kind],
   request_id: requestId,
   key: asker.kind === "account" ? asker.id : null,
-  member: null,
+  member: asker.kind === "member" ? asker.id : null,
 })
 
 /** Notes who asks for the changes of a transaction: each request for those of its object, and all of them for others. */
@@ -174,7 +176,8 @@ const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
     succeeded: ReadonlyArray<{ readonly run: Run<R>; readonly done: A }>,
   ) => Effect.Effect<ReadonlyArray<B>, Failure, R3>,
 ) {
-  const { causes } = yield* unitOfWork
+  const unit = yield* unitOfWork
+  const { causes } = unit
   nameCauses(causes, runs)
   const decided = yield* decide
   const succeeded = runs.flatMap((run, at) => {
@@ -183,6 +186,10 @@ const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
   })
   for (const { run, done } of succeeded) if (hasId(done)) causes.setFor(done.id, causeOf(run))
   const finished = yield* finish(succeeded)
+  recordActivity(
+    unit,
+    succeeded.flatMap(({ run, done }) => activityOf(run, tenantInDatabase(run), hasId(done) ? done.id : undefined)),
+  )
   const headers = yield* count(succeeded.map(({ run }) => run))
   let next = 0
   return decided.map(
@@ -193,13 +200,16 @@ const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
   )
 })
 
-/** Runs a request in a transaction: in a batch if the handler has a `lockKey`, else alone, as a dry run is. */
+/**
+ * Runs a request in a transaction: in a batch if the handler has a `lockKey`. A dry run is alone, and so is a member's action: a transaction
+ * has one kind of cause.
+ */
 const inTransaction = <R, A, R2>(
   run: Run<R>,
   lockKey: ((request: Request<unknown, unknown>) => string) | undefined,
   work: StartAll<Run<R>, A, R2>,
 ) =>
-  lockKey === undefined || run.dryRun !== undefined
+  lockKey === undefined || run.dryRun !== undefined || run.asker.kind === "member"
     ? writing(
         run,
         Effect.flatMap(work(run.request, [run]), ([only]) => only!),

@@ -22,11 +22,13 @@ import { type Failure, refusalOf } from "./failures.ts"
 import { endsConnection, headFault } from "./framing.ts"
 import { createLimits, type Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
+import { MemberCalls, memberCalls } from "./memberCalls.ts"
 import { observe } from "./observe.ts"
 import type { Described } from "./openapi.ts"
 import { isBrowser, missingPage } from "./page.ts"
 import { type Call, createPipeline, isOpen, isWrite, requireHttps, routeMissing } from "./pipeline.ts"
-import { findPublicRoute, type PublicResponse, type PublicRoute } from "./publicRoutes.ts"
+import { createPublicRoutes, type PublicResponse, type PublicRoute } from "./publicRoutes.ts"
+import { RequestLog } from "./RequestLog.ts"
 import { createReadiness, type Readiness } from "./readiness.ts"
 import { createRoutes } from "./routes.ts"
 import { addressOf, environment, hostOf, isFromTrustedProxy, isSecure } from "./transport.ts"
@@ -85,14 +87,18 @@ const serveDocument = Effect.fnUntraced(function* (
 })
 
 const publicResponse = (
-  { status = 200, body, contentType, fileName, headers = {} }: PublicResponse,
+  { status = 200, body, stream, contentType, fileName, isDownload = false, headers = {} }: PublicResponse,
   callHeaders: Call["headers"],
   requestId: string,
 ): Response => {
-  const named = fileName === undefined ? {} : { "content-disposition": `inline; filename="${fileName}"` }
+  const use = isDownload ? "attachment" : "inline"
+  const named = fileName === undefined ? {} : { "content-disposition": `${use}; filename="${fileName}"` }
   const safe = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" }
   const all = { ...callHeaders, ...named, ...safe, ...headers, "x-request-id": requestId }
-  return HttpServerResponse.uint8Array(body, { status, contentType, headers: all })
+  const options = { status, contentType, headers: all }
+  return stream !== undefined
+    ? HttpServerResponse.stream(stream, options)
+    : HttpServerResponse.uint8Array(body, options)
 }
 
 /** Names the page as the cause of what its transactions change. */
@@ -111,7 +117,7 @@ const byPage = (database: TenantDatabase["Service"]) =>
 
 /** Serves a page or a callback. A valid signed callback has no rate limit; one with an invalid signature counts for its address. */
 const servePublic = Effect.fnUntraced(function* <R>(
-  { respond, parts, allow, limited }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
+  { respond, parts, allow, limited }: NonNullable<ReturnType<ReturnType<typeof createPublicRoutes<R>>>>,
   call: Call,
   transport: Transport,
   limits: Limits,
@@ -124,7 +130,8 @@ const servePublic = Effect.fnUntraced(function* <R>(
   yield* addressFault(url) ?? Effect.void
   recordRequest()
   const body = readBytes(node, (bytes) => limits.buffer(call, address, bytes))
-  const request = { parts, search: url.searchParams, headers: node.headers, body }
+  const enter = (name: string) => limits.enter(call, name)
+  const request = { parts, search: url.searchParams, headers: node.headers, body, requestId, address, enter }
   const database = yield* TenantDatabase
   const responding = limited
     ? Effect.provideService(respond(request), TenantDatabase, byPage(database))
@@ -136,12 +143,10 @@ const servePublic = Effect.fnUntraced(function* <R>(
 })
 
 /** Makes the response to a failed request; logs an unexpected failure. */
-const refuse = Effect.fnUntraced(function* (
-  cause: Cause.Cause<Failure>,
-  { node, url, requestId, route, key, headers, refused }: Call,
-  origin: string,
-) {
+const refuse = Effect.fnUntraced(function* (cause: Cause.Cause<Failure>, call: Call, origin: string) {
+  const { node, url, requestId, route, key, headers, refused } = call
   const { refusal, unexpected } = refusalOf(cause, !isWrite(node))
+  call.errorCode = refusal.code
   if (unexpected) {
     yield* Effect.annotateLogs(Effect.logError("request failed", cause), {
       request_id: requestId,
@@ -203,8 +208,11 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   const respond = createPipeline(options, limits)
   const documents = documentation(options, origin, options.demoKey)
   const sandboxRoutes = createRoutes(endpoints, false)
+  const findPublicRoute = createPublicRoutes(publicRoutes)
+  const members = yield* memberCalls(endpoints, options.expanders)
   const readiness = yield* createReadiness
   const clock = yield* DatabaseClock
+  const requestLog = yield* RequestLog
 
   /** Returns the access of the endpoint that a browser's preflight request is about; undefined if the request is not one. */
   const preflightAccess = (call: Call) => {
@@ -242,7 +250,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     }
     const document = documents.get(url.pathname)
     if (document !== undefined) return yield* serveDocument(document, call, transport, limits)
-    const found = findPublicRoute(publicRoutes, node.method ?? "", url.pathname)
+    const found = findPublicRoute(node.method ?? "", url.pathname)
     if (found !== undefined) [call.route, call.refused] = [found.route, found.refused]
     else if (isBrowser(node.headers)) {
       call.refused = missingPage
@@ -250,7 +258,8 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     }
     // This is the first step: a refusal because of the clock means that nothing was done (decision D10).
     yield* clock.agrees
-    if (found !== undefined) return yield* servePublic(found, call, transport, limits)
+    if (found !== undefined)
+      return yield* Effect.provideService(servePublic(found, call, transport, limits), MemberCalls, members)
     const { status, body, headers } = yield* respond(call)
     return json(status, body, requestId, headers)
   })
@@ -270,6 +279,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
       key: undefined,
       route: undefined,
       refused: () => undefined,
+      errorCode: undefined,
     }
     const fault = headFault(node)
     const dispatching = fault === undefined ? dispatch(call) : Effect.fail(fault)
@@ -282,9 +292,20 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
         return Effect.void
       }),
     )
-    const observing = Effect.tap(responding, ({ status }) =>
-      observe(node, { requestId, startedAt, status, route: call.route, key: call.key }),
-    )
+    const observing = Effect.tap(responding, ({ status, headers }) => {
+      const { route, key, errorCode } = call
+      if (key?.kind === "account")
+        requestLog.add(key, {
+          id: requestId,
+          method: node.method ?? "",
+          path: url.pathname,
+          status,
+          error_code: errorCode ?? null,
+          is_replay: headers["idempotent-replayed"] !== undefined,
+          duration_us: Math.round((performance.now() - startedAt) * 1000),
+        })
+      return observe(node, { requestId, startedAt, status, route, key })
+    })
     return yield* traced(call, transport, observing)
   })
 })

@@ -7,14 +7,15 @@ import { type Html, ownMarkup } from "./html.ts"
 const ownFile = (name: string): string => readFileSync(join(import.meta.dirname, name), "utf8")
 
 /** Removes indentation and comments, which have lines of their own: a page is one request, often over a slow connection. */
-const small = (text: string): string =>
+export const small = (text: string): string =>
   text
     .replace(/\/\*.*?\*\//gs, "")
     .replace(/^\s*\/\/.*$/gm, "")
     .replace(/^\s+/gm, "")
     .trim()
 
-const STYLE = small(ownFile("style.css"))
+/** The design system that all pages share. */
+export const STYLE = small(ownFile("style.css"))
 const SCRIPT = small(ownFile("browser.js"))
 
 export const styleElement: Html = ownMarkup(`<style>${STYLE}</style>`)
@@ -63,3 +64,16 @@ export const pageHeaders = ({
   ].join("; "),
   ...COMMON,
 })
+
+/**
+ * The headers of the dashboard's pages: style and scripts are files of this host. Its forms send their origin, which the policy of the
+ * buyers' pages hides.
+ */
+export const DASHBOARD_HEADERS: Readonly<Record<string, string>> = {
+  ...COMMON,
+  "content-security-policy":
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  "referrer-policy": "same-origin",
+  "permissions-policy":
+    "camera=(), microphone=(), geolocation=(), payment=(), publickey-credentials-get=(self), publickey-credentials-create=(self)",
+}

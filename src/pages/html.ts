@@ -25,12 +25,12 @@ type Place =
   | { readonly in: "attribute"; readonly name: string; readonly whole: boolean; readonly address: boolean }
 
 /** Attributes that a browser follows. */
-const ADDRESSES = new Set(["href", "action", "src", "formaction"])
+const ADDRESSES = new Set(["href", "action", "src", "formaction", "hx-get", "hx-post", "hx-sse:connect"])
 /** Attributes that the pages' policy refuses. */
 const CODE = /^(on.*|style)$/
 /** Attributes that may contain a value: any text is safe there, or is checked (above). Other attributes are fixed in their template. */
 const OPEN =
-  /^(aria-[a-z]+|data-[a-z]+|id|class|for|name|type|value|title|label|placeholder|autocomplete|autofocus|inputmode|maxlength|required|checked|selected|disabled|hidden|open|max|method|form|d|datetime|lang|tabindex|href|action|src|formaction)$/
+  /^(aria-[a-z]+|data-[a-z]+|id|class|for|name|type|value|title|label|placeholder|autocomplete|autofocus|inputmode|maxlength|required|checked|selected|disabled|hidden|open|min|max|step|rows|pattern|list|method|enctype|form|formmethod|d|datetime|lang|tabindex|scope|colspan|href|action|src|formaction|hx-[a-z]+|hx-sse:connect|viewbox|x|y|x1|y1|x2|y2|cx|cy|r|rx|width|height|points|transform|fill|stroke|text-anchor)$/
 /** Elements whose content is not text. */
 const RAW = new Set(["script", "style", "iframe", "noembed", "noframes", "plaintext", "xmp"])
 

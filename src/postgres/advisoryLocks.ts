@@ -28,4 +28,7 @@ export const LOCKS = {
   products: 7_301_013,
   /** Booking settlements: one file at a time. */
   settlements: 7_301_014,
+  /** Sending codes that sign in, by e-mail address and by network. The lock of the address is taken first. */
+  codesOfAddress: 7_301_015,
+  codesOfNetwork: 7_301_016,
 } as const

@@ -148,7 +148,15 @@ const list = <A, E>(
   const tenant: Tenant = { account_id: ACCOUNT, livemode }
   if (handler.kind !== "read") throw new Error(`${path} writes`)
   const statements: Array<Statement> = []
-  const request = { ...tenant, caller: { name: "test" }, id, params: { id }, body: {}, query, recordKey: null }
+  const request = {
+    ...tenant,
+    caller: { name: "test", isMember: false },
+    id,
+    params: { id },
+    body: {},
+    query,
+    recordKey: null,
+  }
   const run = Effect.provideService(handler.run(request), CurrentTransformer, (statement) => {
     statements.push(statement.compile() as Statement)
     return Effect.succeed(statement)

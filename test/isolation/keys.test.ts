@@ -6,6 +6,7 @@ const key = (id: string, account_id: string): AccountKey => ({
   id,
   account_id,
   livemode: false,
+  last4: "abcd",
   type: "secret",
   scopes: {},
   origins: [],

@@ -508,7 +508,7 @@ describe.concurrent("mail to owners", () => {
     const write = (recipient: string) =>
       database.run(
         (sql) => sql`
-          INSERT INTO owner_email (account_id, livemode, id, recipient, subject, body)
+          INSERT INTO letter (account_id, livemode, id, recipient, subject, body)
           VALUES (${accountId()}, true, ${`oem_${recipient}`}, ${recipient}, 'Hello', 'There') RETURNING 1`,
       )
     for (const recipient of ["busy@fit.example", "bounce@fit.example", "fine@fit.example"]) await write(recipient)
@@ -517,7 +517,7 @@ describe.concurrent("mail to owners", () => {
       const found = await database.run(
         (sql) => sql<{ recipient: string; failure_reason: string | null; waits: boolean; sent: boolean }>`
           SELECT recipient, failure_reason, next_try_at > now() + interval '30 seconds' AS waits, sent_at IS NOT NULL AS sent
-          FROM owner_email WHERE subject = 'Hello' AND tries = 1 ORDER BY recipient`,
+          FROM letter WHERE subject = 'Hello' AND tries = 1 ORDER BY recipient`,
       )
       const isDecided = found.some((row) => row.failure_reason !== null) && found.some((row) => row.sent)
       return isDecided && found.length === 3 ? found : undefined
@@ -529,7 +529,7 @@ describe.concurrent("mail to owners", () => {
     ])
     expect(rows[1]!.waits).toBe(true)
     await database.run(
-      (sql) => sql`UPDATE owner_email SET next_try_at = now() WHERE recipient = 'busy@fit.example' RETURNING 1`,
+      (sql) => sql`UPDATE letter SET next_try_at = now() WHERE recipient = 'busy@fit.example' RETURNING 1`,
     )
     await eventually(async () => (mailbox.to("busy@fit.example").length === 1 ? true : undefined))
   })
@@ -569,7 +569,7 @@ describe("the allowance", () => {
     expect(mailbox.to("owner@fit.example")[0]!.text).toContain("of this month's nudges are used")
     await eventually(async () => {
       const left = await database.run(
-        (sql) => sql`SELECT 1 FROM owner_email WHERE sent_at IS NULL AND failure_reason IS NULL`,
+        (sql) => sql`SELECT 1 FROM letter WHERE sent_at IS NULL AND failure_reason IS NULL`,
       )
       return left.length === 0 ? true : undefined
     })

@@ -214,7 +214,7 @@ describe("POST /test/reset (decision M2)", () => {
     "account_plan_change",
     "invoice",
     "ledger_total",
-    "owner_email",
+    "letter",
     "provider_history",
     "rail_call",
     "rail_callback",

@@ -353,7 +353,7 @@ describe("a webhook endpoint", () => {
       return one.status === "disabled" ? one : undefined
     })
     expect(disabled.disabled_reason).toBe("repeated_failures")
-    const emails = await database.run((sql) => sql`SELECT recipient, subject FROM owner_email`)
+    const emails = await database.run((sql) => sql`SELECT recipient, subject FROM letter`)
     expect(emails).toEqual([{ recipient: "owner@fit.example", subject: "A webhook endpoint was disabled" }])
     await remove(id)
   })

@@ -66,6 +66,7 @@ export const lockAccount = Effect.fnUntraced(function* (id: string) {
 
 export interface NewAccount {
   readonly businessName: string
+  /** The address of its owner. */
   readonly email?: string
   readonly vertical?: string
   readonly apiPlan?: string
@@ -73,8 +74,8 @@ export interface NewAccount {
 }
 
 /**
- * Inserts an account in the running transaction, with a secret and a publishable sandbox key. If its live access is approved, it also
- * gets live keys.
+ * Inserts an account in the running transaction, with its owner and a secret and a publishable sandbox key. If its live access is approved,
+ * it also gets live keys.
  */
 export const insertAccount = Effect.fn("account.insert")(function* (input: NewAccount) {
   const sql = yield* SqlClient.SqlClient
@@ -89,6 +90,18 @@ export const insertAccount = Effect.fn("account.insert")(function* (input: NewAc
       live_access: input.liveAccess ?? "not_requested",
       created_at: new Date(currentTime()),
     })} RETURNING *`
+  if (input.email !== undefined) {
+    yield* sql`
+      INSERT INTO member ${sql.insert({
+        account_id: id,
+        livemode: true,
+        id: newId("member"),
+        email: input.email.toLowerCase(),
+        role: "owner",
+        created_at: new Date(currentTime()),
+        joined_at: new Date(currentTime()),
+      })}`
+  }
   const key = (livemode: boolean, type: KeyType) =>
     Effect.map(createKey({ account_id: id, livemode }, type), ({ key }) => key)
   const sandbox = { sk_test: yield* key(false, "secret"), pk_test: yield* key(false, "publishable") }
@@ -103,6 +116,12 @@ export const insertAccount = Effect.fn("account.insert")(function* (input: NewAc
 export const createAccount = Effect.fn("account.create")(function* (input: NewAccount) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(insertAccount(input))
+})
+
+/** Changes the name of the business, in the running transaction. */
+export const renameAccount = Effect.fn("account.rename")(function* (id: string, businessName: string) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`UPDATE account SET business_name = ${businessName} WHERE id = ${id}`
 })
 
 /** Changes an account's live access (decision J4). Undefined: no such account; `refused`: not allowed from its current state. */

@@ -10,6 +10,8 @@ import { hashKey } from "../../security/key/key.ts"
 import { insertAccount, listAccounts } from "./accounts.ts"
 
 const DEMO_NAME = "Demo merchant"
+/** The owner of the demo account. Nothing is sent to this address. */
+const DEMO_EMAIL = "owner@demo.example"
 /** The newest keys that are read: those of the most recently used databases. */
 const MAX_KEYS = 100
 
@@ -45,7 +47,7 @@ const findActive = Effect.fnUntraced(function* (keys: ReadonlyArray<string>) {
 /** Creates a key of the demo account. Creates that account if there are no accounts; returns undefined if all are others. */
 const createDemoKey = Effect.gen(function* () {
   const accounts = yield* listAccounts
-  if (accounts.length === 0) return (yield* insertAccount({ businessName: DEMO_NAME })).keys.sk_test
+  if (accounts.length === 0) return (yield* insertAccount({ businessName: DEMO_NAME, email: DEMO_EMAIL })).keys.sk_test
   const demo = accounts.find(({ business_name }) => business_name === DEMO_NAME)
   if (demo === undefined) return undefined
   return (yield* createKey({ account_id: demo.id, livemode: false }, "secret")).key
@@ -69,4 +71,13 @@ export const demoKey = Effect.fnUntraced(function* (dataDir: string) {
       return key
     }),
   )
+})
+
+/** The address of the demo account's owner; undefined: there is no demo account, or its owner has another address. */
+export const demoOwner = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const found = yield* sql`
+    SELECT FROM member m JOIN account a ON a.id = m.account_id
+    WHERE m.email = ${DEMO_EMAIL} AND m.livemode AND m.removed_at IS NULL AND a.business_name = ${DEMO_NAME}`
+  return found.length > 0 ? DEMO_EMAIL : undefined
 })

@@ -63,6 +63,7 @@ export const providerApi = {
     path: "/providers/me/vertical",
     summary: "Choose the business type",
     access: "secret",
+    right: "account",
     body: Struct({ vertical }),
     example: { vertical: "gym_fitness" },
     status: 200,

@@ -60,7 +60,7 @@ export const requireProvider = ({ account_id }: Tenant) =>
   )
 
 /** Whether the provider may still choose: it has no business type yet, or live access was never approved. */
-const isOpen = ({ live_access, vertical }: AccountRow): boolean =>
+export const isOpen = ({ live_access, vertical }: AccountRow): boolean =>
   vertical === null || (live_access !== "approved" && live_access !== "suspended")
 
 /** Sets the business type that the provider chose. */

@@ -7,7 +7,7 @@ import { currentTime } from "../../base/wallClock.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { appendEvents } from "../../outbound/event/events.ts"
 import { CurrentTransaction } from "../../postgres/transaction.ts"
-import { emailOwner } from "../account/ownerEmail.ts"
+import { emailOwners } from "../account/letters.ts"
 import { ALLOWANCES, monthOf, THRESHOLDS, type Threshold, thresholdsReached } from "./allowances.ts"
 import type { UsageThreshold } from "./api.ts"
 
@@ -42,7 +42,7 @@ const announce = Effect.fnUntraced(function* (
   )
   for (const threshold of reached) {
     const body = `You have used ${count.used} of the ${count.included} ${metricLabel} that your plan includes this month (${threshold} %). Usage beyond that is billed, not blocked.`
-    yield* emailOwner(
+    yield* emailOwners(
       { account_id: account, livemode: true },
       { subject: `${threshold} % of this month's ${metricLabel} are used`, body },
     )

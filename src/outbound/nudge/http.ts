@@ -28,7 +28,7 @@ export const nudgeEndpoints = [
     kind: "write",
     check: checkCreate,
     missing: missingOfCreate,
-    run: each((request) => Effect.map(createNudge(request, request.body), renderNudge)),
+    run: each((request) => Effect.map(createNudge(request, request.body, request.caller.isMember), renderNudge)),
   }),
   bind(nudgeApi.list, {
     kind: "read",

@@ -49,7 +49,7 @@ const subjectOf = Effect.fnUntraced(function* (tenant: Tenant, customerId: strin
 })
 
 /** Creates a nudge. It is sent after the commit. */
-export const createNudge = Effect.fn("nudge.create")(function* (tenant: Tenant, input: NudgeCreate) {
+export const createNudge = Effect.fn("nudge.create")(function* (tenant: Tenant, input: NudgeCreate, byMember: boolean) {
   const found = yield* asReference(customers.get(tenant, input.customer), "customer")
   const subject = subjectOf(tenant, found.id, input.subscription ?? null)
   const now = yield* checkBeforeStateError(subject, asReference(clockTime(tenant, found.test_clock_id), "customer"))
@@ -69,7 +69,7 @@ export const createNudge = Effect.fn("nudge.create")(function* (tenant: Tenant, 
     template: input.template,
     message: input.custom_message ?? null,
     channels: input.channels ?? null,
-    source: "api" as const,
+    source: byMember ? ("dashboard" as const) : ("api" as const),
     reminder: null,
     sendAt: null,
     at: now,

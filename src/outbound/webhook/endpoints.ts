@@ -10,7 +10,7 @@ import { DAY_MS, formatInstant } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { ofTenant, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { deleted } from "../../http/response.ts"
-import { emailOwner } from "../../merchants/account/ownerEmail.ts"
+import { emailOwners } from "../../merchants/account/letters.ts"
 import { LOCKS } from "../../postgres/advisoryLocks.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance, rowAfter } from "../../runtime/lifecycle.ts"
@@ -119,7 +119,7 @@ export const transitionEndpoint = Effect.fnUntraced(function* (
     failing_since: null,
   }
   yield* commit([transitioned(endpointLifecycle, transition, row)])
-  if (hasEffect(decision, "emailOwner")) yield* emailOwner(row, toOwner(row, before.failing_since ?? event.at))
+  if (hasEffect(decision, "emailOwner")) yield* emailOwners(row, toOwner(row, before.failing_since ?? event.at))
   return row
 })
 

@@ -9,6 +9,7 @@ export interface AccountKey {
   readonly id: string
   readonly account_id: string
   readonly livemode: boolean
+  readonly last4: string
   readonly type: KeyType
   readonly scopes: Scopes
   readonly origins: ReadonlyArray<string>

@@ -22,7 +22,7 @@ const read = (sql: SqlClient.SqlClient) =>
     if (accounts.length > 0)
       found.push(
         ...(yield* sql<Named<AccountKey>>`
-          SELECT 'account' AS kind, k.hash, k.id, k.account_id, k.livemode, k.type, k.scopes, k.origins, k.expires_at, k.revoked_at, a.live_access, a.api_plan
+          SELECT 'account' AS kind, k.hash, k.id, k.account_id, k.livemode, k.last4, k.type, k.scopes, k.origins, k.expires_at, k.revoked_at, a.live_access, a.api_plan
           FROM unnest(${accounts}::text[]) AS h (hash) JOIN api_key k ON k.hash = decode(h.hash, 'hex') JOIN account a ON a.id = k.account_id
           WHERE ${livesHere(sql, "k")}`),
       )

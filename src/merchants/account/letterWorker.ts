@@ -1,4 +1,4 @@
-/** Sends the queued e-mails to account owners (ownerEmail.ts), if e-mail is configured. */
+/** Sends the queued e-mails to owners and members of accounts (letters.ts), if e-mail is configured. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { SECOND_MS } from "../../base/time.ts"
@@ -16,7 +16,7 @@ const MAX_RETRY_MINUTES = 60
 const MAX_TRIES = 30
 const SENDER = "Recurring Billing"
 
-interface OwnerEmail extends Ref {
+interface Waiting extends Ref {
   readonly recipient: string
   readonly subject: string
   readonly body: string
@@ -27,36 +27,42 @@ interface OwnerEmail extends Ref {
 /** Takes the due mails and sets their next try in the same statement. After a crash they are sent again, with the same Message-ID. */
 const take = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  return yield* sql<OwnerEmail>`
-    UPDATE owner_email SET tries = least(tries + 1, ${MAX_TRIES}::integer),
+  return yield* sql<Waiting>`
+    UPDATE letter SET tries = least(tries + 1, ${MAX_TRIES}::integer),
       next_try_at = now() + make_interval(mins => least(${FIRST_RETRY_MINUTES} * (2 ^ least(tries, 10))::integer, ${MAX_RETRY_MINUTES}::integer))
     WHERE (account_id, livemode, id) IN (
-      SELECT account_id, livemode, id FROM owner_email o
+      SELECT account_id, livemode, id FROM letter o
       WHERE sent_at IS NULL AND failure_reason IS NULL AND next_try_at <= now() AND ${staysHere(sql, "o")}
       ORDER BY next_try_at LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED
     ) RETURNING account_id, livemode, id, recipient, subject, body, tries`
 })
 
-const send = Effect.fnUntraced(function* (mailer: Mailer, mail: OwnerEmail) {
+/** The body of a letter that is not sent again. */
+const kept = (sql: SqlClient.SqlClient) => sql`CASE WHEN is_secret THEN '' ELSE body END`
+
+const send = Effect.fnUntraced(function* (mailer: Mailer, mail: Waiting) {
   const sql = yield* SqlClient.SqlClient
   const { id, recipient: to, subject, body: text } = mail
   yield* mailer.send({ id, to, sender: SENDER, subject, text }).pipe(
     Effect.matchEffect({
-      onSuccess: () => Effect.asVoid(sql`UPDATE owner_email SET sent_at = now() WHERE ${isRef(sql, mail)}`),
+      onSuccess: () =>
+        Effect.asVoid(sql`UPDATE letter SET sent_at = now(), body = ${kept(sql)} WHERE ${isRef(sql, mail)}`),
       onFailure: (error) =>
         error._tag === "Refused" && (error.reason === "address_rejected" || mail.tries >= MAX_TRIES)
-          ? Effect.asVoid(sql`UPDATE owner_email SET failure_reason = ${error.reason} WHERE ${isRef(sql, mail)}`)
-          : Effect.logError("owner e-mail failed, will be retried", { id, error: error._tag }),
+          ? Effect.asVoid(
+              sql`UPDATE letter SET failure_reason = ${error.reason}, body = ${kept(sql)} WHERE ${isRef(sql, mail)}`,
+            )
+          : Effect.logError("a letter was not sent, it will be tried again", { id, error: error._tag }),
     }),
   )
 })
 
 /** Sends queued mails while the scope is open. */
-export const ownerMailWorker = Effect.gen(function* () {
+export const letterWorker = Effect.gen(function* () {
   const { mailer } = yield* Messengers
   if (mailer === undefined) return
   const sendDue = Effect.flatMap(take, (mails) =>
     Effect.forEach(mails, (mail) => send(mailer, mail), { concurrency: MAX_BATCH, discard: true }),
   )
-  yield* every("owner e-mails", POLL_MS, sendDue)
+  yield* every("letters", POLL_MS, sendDue)
 })

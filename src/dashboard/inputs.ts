@@ -1,0 +1,115 @@
+/** Turns what people type into the parameters of the API. The API checks them; only what has another form on the page is read here. */
+import type { Json } from "../base/json.ts"
+import { formatInstant } from "../base/time.ts"
+import type { Field, Wrong } from "../pages/dashboard/fields.ts"
+import type { Form } from "./forms.ts"
+
+/** Lagos has one offset from UTC all year. */
+const LAGOS_OFFSET_MS = 3_600_000
+
+/** A field with its place in the body. */
+export interface Input extends Field {
+  /** What an empty field means: the parameter is left out (by default), or it is null, or it is an empty text. */
+  readonly whenEmpty?: "omit" | "null" | "empty"
+  /** Whether the parameter is a list of whole numbers, typed as `1, 3, 7`. */
+  readonly isNumberList?: boolean
+}
+
+/** An amount as people type it, such as `2,500.00` or `₦2500`, in kobo; undefined: it is none. */
+export const koboOf = (typed: string): number | undefined => {
+  const match = /^₦?\s*(\d{1,3}(?:,?\d{3})*)(?:\.(\d{1,2}))?$/.exec(typed.trim())
+  if (match === null) return undefined
+  const kobo = Number(match[1]!.replaceAll(",", "")) * 100 + Number((match[2] ?? "").padEnd(2, "0"))
+  return Number.isSafeInteger(kobo) ? kobo : undefined
+}
+
+/** Kobo as a field shows them. */
+export const nairaTyped = (kobo: number): string => (kobo / 100).toFixed(2)
+
+/** A day and time in Lagos, as browsers send it, as an instant of the API; undefined: it is none. */
+export const instantOf = (typed: string): string | undefined => {
+  const at = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2})?$/.test(typed) ? Date.parse(`${typed}Z`) : Number.NaN
+  return Number.isNaN(at) ? undefined : formatInstant(at - LAGOS_OFFSET_MS)
+}
+
+/** An instant as a field shows it, in Lagos. */
+export const instantTyped = (at: number): string => new Date(at + LAGOS_OFFSET_MS).toISOString().slice(0, 16)
+
+/** Metadata as people type it: `key=value`, one in a line; undefined: a line has no `=`. */
+const pairsOf = (typed: string): Readonly<Record<string, string>> | undefined => {
+  const lines = typed.split(/\r?\n/).filter((line) => line.trim() !== "")
+  if (lines.some((line) => !line.includes("="))) return undefined
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf("=")).trim(), line.slice(line.indexOf("=") + 1).trim()]),
+  )
+}
+
+/** Metadata as a field shows it. */
+export const pairsTyped = (pairs: Readonly<Record<string, string>>): string =>
+  Object.entries(pairs)
+    .map(([key, value]) => `${key}=${value}`)
+    .join("\n")
+
+const numberOf = (typed: string): number | string => (/^-?\d+(\.\d+)?$/.test(typed) ? Number(typed) : typed)
+
+/** A value, or why it cannot be read. */
+type Read = { readonly value: unknown } | { readonly wrong: string }
+
+const orWrong = (value: unknown, wrong: string): Read => (value === undefined ? { wrong } : { value })
+
+const readText = ({ kind, isNumberList = false }: Input, typed: string): Read => {
+  if (isNumberList)
+    return {
+      value: typed
+        .split(/[,\s]+/)
+        .filter(Boolean)
+        .map(numberOf),
+    }
+  switch (kind) {
+    case "naira":
+      return orWrong(koboOf(typed), "Type an amount in naira, such as 2,500.00.")
+    case "instant":
+      return orWrong(instantOf(typed), "Type a day and a time, such as 2027-03-01 09:00.")
+    case "lines":
+      return orWrong(pairsOf(typed), "Type one key=value in each line.")
+    case "number":
+      return { value: numberOf(typed) }
+    default:
+      return { value: typed }
+  }
+}
+
+/** Puts a value into a body, at a name such as `retry_logic.max_attempts`. */
+const put = (body: Record<string, unknown>, name: string, value: unknown): void => {
+  const [first, ...rest] = name.split(".")
+  if (rest.length === 0) body[first!] = value
+  else {
+    const inner = (body[first!] ?? {}) as Record<string, unknown>
+    body[first!] = inner
+    put(inner, rest.join("."), value)
+  }
+}
+
+/** Reads the fields of a form as the body of a request. */
+export const readInputs = (
+  inputs: ReadonlyArray<Input>,
+  form: Form,
+): { readonly body: Json; readonly wrong: Wrong } => {
+  const body: Record<string, unknown> = {}
+  const wrong = new Map<string, string>()
+  for (const input of inputs) {
+    const { name, kind, whenEmpty = "omit" } = input
+    if (kind === "checkbox") put(body, name, form.get(name) === "true")
+    else if (kind === "checkboxes") put(body, name, form.all(name))
+    else {
+      const typed = form.get(name)
+      if (typed !== "") {
+        const read = readText(input, typed)
+        if ("wrong" in read) wrong.set(name, read.wrong)
+        else put(body, name, read.value)
+      } else if (whenEmpty !== "omit")
+        put(body, name, whenEmpty === "null" ? null : input.isNumberList ? [] : kind === "lines" ? {} : "")
+    }
+  }
+  return { body, wrong }
+}

@@ -1,0 +1,16 @@
+/** All routes of the dashboard. */
+import { accountRoutes } from "./account.ts"
+import { assetRoutes } from "./assets.ts"
+import { customerRoutes } from "./customers.ts"
+import { homeRoutes } from "./home.ts"
+import { passkeyRoutes } from "./passkeys.ts"
+import { signInRoutes } from "./signIn.ts"
+
+export const dashboardRoutes = [
+  ...assetRoutes,
+  ...signInRoutes,
+  ...passkeyRoutes,
+  ...accountRoutes,
+  ...homeRoutes,
+  ...customerRoutes,
+]
