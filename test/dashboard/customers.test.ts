@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest"
-import { data } from "../support/api.ts"
+
 import { useInstance } from "../support/instance.ts"
 import { act, signedIn } from "../support/member.ts"
+import { data } from "../support/story.ts"
 
 const { database, server, accountId, api } = useInstance()
 
