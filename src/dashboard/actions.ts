@@ -69,13 +69,17 @@ interface Shown {
   readonly hasChanged?: boolean
 }
 
+/** A message that begins with the parameter's name, as it reads at its field. */
+const spoken = (message: string, param: string): string =>
+  message.startsWith(`${param} `) ? `This ${message.slice(param.length + 1)}` : message
+
 /** Where a refusal belongs: the field that its parameter names, or the whole form. */
 const placed = ({ param, message }: Problem, fields: ReadonlyArray<Field>) => {
   const name = param?.replaceAll(/\[\d+\]/g, "")
   const field = fields.find((one) => name !== undefined && (one.name === name || name.startsWith(`${one.name}.`)))
   return field === undefined
     ? { refusal: message, wrong: NOTHING_WRONG }
-    : { refusal: null, wrong: new Map([[field.name, message]]) }
+    : { refusal: null, wrong: new Map([[field.name, spoken(message, param!)]]) }
 }
 
 /** Makes the page of an action. */

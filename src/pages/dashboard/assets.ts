@@ -23,7 +23,10 @@ const asset = (name: string, contentType: string, text: string): Asset => {
   return { path: `/dashboard/assets/${base}-${version}.${extension}`, contentType, body: Buffer.from(text) }
 }
 
-const STYLE_FILE = asset("dashboard.css", "text/css; charset=utf-8", `${STYLE}\n${ownFile("dashboard.css")}`)
+/** The style of all pages comes first, then that of the dashboard, then those of single areas. */
+const STYLES = ["dashboard.css"]
+
+const STYLE_FILE = asset("dashboard.css", "text/css; charset=utf-8", [STYLE, ...STYLES.map(ownFile)].join("\n"))
 
 const SCRIPT_FILE = asset(
   "dashboard.js",
