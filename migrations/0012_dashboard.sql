@@ -151,7 +151,9 @@ ALTER TABLE api_request ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON api_request TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT ON api_request TO billing_request;
 
-GRANT SELECT, INSERT, UPDATE (expires_at, revoked_at) ON api_key TO billing_request;
+-- Members manage keys. Their hashes stay unreadable.
+GRANT SELECT (account_id, livemode, id, type, prefix, last4, created_at, expires_at, revoked_at, scopes, origins, last_used_at, cell),
+  INSERT, UPDATE (expires_at, revoked_at) ON api_key TO billing_request;
 GRANT UPDATE (business_name, live_access, live_since) ON account TO billing_request;
 
 DO $$

@@ -50,36 +50,6 @@ export const CATALOGUE = {
     "Live access of this account is not approved, or it is suspended.",
   ),
   insufficient_scope: entry(403, "permission_error", "The restricted key lacks the scope that the message names."),
-  member_state_invalid: entry(
-    422,
-    "state_error",
-    "The team does not allow this: an account keeps at least one owner and has at most 200 members.",
-  ),
-  sign_in_limit_reached: entry(
-    429,
-    "rate_limit_error",
-    "Too many codes were sent to this address, or asked for from this network. Try again in an hour, or sign in with a passkey.",
-  ),
-  sign_in_invalid: entry(
-    401,
-    "authentication_error",
-    "The code, the link or the passkey is wrong, was used already or has expired. Ask for a new code.",
-  ),
-  role_insufficient: entry(
-    403,
-    "permission_error",
-    "The role of the signed-in member does not include this. An owner or an admin of the account can change it.",
-  ),
-  sign_in_required: entry(
-    401,
-    "authentication_error",
-    "The dashboard needs a sign-in: the session has ended, or the action wants a sign-in of the last 15 minutes.",
-  ),
-  form_invalid: entry(
-    403,
-    "permission_error",
-    "A form of the dashboard was sent from another site, by another session or for another account. Load the page again.",
-  ),
   secret_key_required: entry(403, "permission_error", "Only a secret key may call this."),
   administrator_key_required: entry(
     403,
@@ -330,6 +300,36 @@ export const CATALOGUE = {
     503,
     "api_error",
     "A list took too long to read. Use other filters or a narrower range of time, or ask for a smaller page.",
+  ),
+  member_state_invalid: entry(
+    422,
+    "state_error",
+    "The team does not allow this: an account keeps at least one owner and has at most 200 members.",
+  ),
+  sign_in_limit_reached: entry(
+    429,
+    "rate_limit_error",
+    "Too many codes were sent to this address, or asked for from this network. Try again in an hour, or sign in with a passkey.",
+  ),
+  sign_in_invalid: entry(
+    401,
+    "authentication_error",
+    "The code, the link or the passkey is wrong, was used already or has expired. Ask for a new code.",
+  ),
+  role_insufficient: entry(
+    403,
+    "permission_error",
+    "The role of the signed-in member does not include this. An owner or an admin of the account can change it.",
+  ),
+  sign_in_required: entry(
+    401,
+    "authentication_error",
+    "The dashboard needs a sign-in: the session has ended, or the action wants a sign-in of the last 15 minutes.",
+  ),
+  form_invalid: entry(
+    403,
+    "permission_error",
+    "A form of the dashboard was sent from another site, by another session or for another account. Load the page again.",
   ),
 } as const satisfies Record<string, Entry>
 

@@ -166,6 +166,12 @@ describe("/docs", () => {
       "card_declined",
       "amount_changed",
       "too_many_attempts",
+      "member_state_invalid",
+      "sign_in_limit_reached",
+      "sign_in_invalid",
+      "role_insufficient",
+      "sign_in_required",
+      "form_invalid",
     ])
   })
 })

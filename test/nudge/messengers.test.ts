@@ -8,6 +8,7 @@ import { Nudging } from "../../src/outbound/nudge/Nudging.ts"
 import { commit } from "../../src/runtime/commit.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { useMailbox } from "../support/mailbox.ts"
+import { addMember } from "../support/member.ts"
 import { type Received, useReceiver } from "../support/receiver.ts"
 import { useServices } from "../support/services.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
@@ -537,9 +538,7 @@ describe.concurrent("mail to owners", () => {
 
 describe("the allowance", () => {
   it("is announced at 80 and 100 %, and further use is billed", async () => {
-    await database.run(
-      (sql) => sql`UPDATE account SET email = 'owner@fit.example' WHERE id = ${accountId()} RETURNING 1`,
-    )
+    await addMember(database, accountId(), "owner", "owner@fit.example")
     const set = (nudges: number) =>
       database.run(
         (sql) =>

@@ -207,14 +207,15 @@ describe("POST /test/reset (decision M2)", () => {
     "timer",
     "webhook_delivery",
   ]
-  /** Tenant tables that a reset does not clear, each with its reason. `deletion` is the reset's own. */
-  const KEPT = ["api_key", "deletion", "webhook_endpoint", "webhook_secret"]
+  /** Tenant tables that a reset does not clear: keys, endpoints, and what was done. `deletion` is the reset's own. */
+  const KEPT = ["activity", "api_key", "api_request", "deletion", "webhook_endpoint", "webhook_secret"]
   /** Tables that store live data only. */
   const LIVE_ONLY = [
     "account_plan_change",
     "invoice",
     "ledger_total",
     "letter",
+    "member",
     "provider_history",
     "rail_call",
     "rail_callback",

@@ -1,5 +1,4 @@
 /** Members of an account in the tests: signed in, without a browser. */
-import { Effect } from "effect"
 import { newId } from "../../src/base/ids.ts"
 import { formTokenOf } from "../../src/dashboard/forms.ts"
 import { startSession } from "../../src/merchants/member/sessions.ts"
@@ -37,23 +36,33 @@ export const shownOf = async (answer: Response): Promise<Shown> => ({
   location: answer.headers.get("location"),
 })
 
+/** Adds a member with this role to an account; returns the ID. */
+export const addMember = async (
+  { run }: Pick<TestDatabase, "run">,
+  account: string,
+  role: Role,
+  email: string,
+): Promise<string> => {
+  const id = newId("member")
+  await run(
+    (sql) => sql`
+      INSERT INTO member (account_id, livemode, id, email, role, created_at, joined_at)
+      VALUES (${account}, true, ${id}, ${email}, ${role}, now(), now())`,
+  )
+  return id
+}
+
 /** Adds a member with this role to an account, and signs them in. */
 export const signedIn = async (
-  { url: _, run }: Pick<TestDatabase, "run" | "url">,
+  database: Pick<TestDatabase, "run">,
   origin: string,
   account: string,
   role: Role = "owner",
   email = `${role}-${newId("member").slice(-8)}@fit.example`,
 ): Promise<Member> => {
-  const id = newId("member")
-  const session = await run((sql) =>
-    Effect.andThen(
-      sql`
-        INSERT INTO member (account_id, livemode, id, email, role, created_at, joined_at)
-        VALUES (${account}, true, ${id}, ${email}, ${role}, now(), now())`,
-      startSession(email, "code", { network: "127.0.0.1", browser: "test" }, undefined, account),
-    ),
-  )
+  const id = await addMember(database, account, role, email)
+  const from = { network: "127.0.0.1", browser: "test" }
+  const session = await database.run(() => startSession(email, "code", from, undefined, account))
   const { cookie } = session!
   const formToken = formTokenOf(cookie, account)
   const send = async (path: string, init: RequestInit & { headers?: Readonly<Record<string, string>> }) =>

@@ -2,6 +2,7 @@
 import { Webhook } from "standardwebhooks"
 import { describe, expect, it } from "vitest"
 import { useOwnInstance } from "../support/instance.ts"
+import { addMember } from "../support/member.ts"
 import { useReceiver } from "../support/receiver.ts"
 import { startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data, eventually, refusal, subscribe } from "../support/story.ts"
@@ -321,7 +322,7 @@ describe("a webhook endpoint", () => {
   })
 
   it("that fails for five days and ten times is disabled, and its owner is notified", async () => {
-    await database.run((sql) => sql`UPDATE account SET email = 'owner@fit.example' WHERE id = ${accountId()}`)
+    await addMember(database, accountId(), "owner", "owner@fit.example")
     const { path, id } = await addEndpoint(["fails.*"], (_, response) => void response.writeHead(500).end())
     const fail = async (times: number) => {
       const had = receiver.at(path).length
