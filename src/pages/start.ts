@@ -4,6 +4,7 @@ import { layout } from "./layout.ts"
 import type { StartView } from "./views.ts"
 
 const PLACES: ReadonlyArray<readonly [string, string, string]> = [
+  ["/dashboard", "Dashboard", "customers, subscriptions, keys and books, for merchants"],
   ["/docs", "API reference", "every endpoint, with examples"],
   ["/docs/errors", "Error codes", "what each means and what to do"],
   ["/openapi.json", "OpenAPI document", "the same for machines"],
