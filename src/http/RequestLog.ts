@@ -1,6 +1,6 @@
 /**
- * RequestLog keeps a log of API requests (decision R12) for merchants' engineers. Requests are noted in memory after their response and
- * written in batches, so that no request waits for it. A process that dies loses those that it has not written.
+ * RequestLog keeps a log of API requests (decision R12), and the record of what keys did (R7). Both are noted in memory after the response or
+ * the commit, and written in batches, so that no request waits for them. A process that dies loses those of its last second.
  */
 import { PgTypes } from "@effect/sql-pg"
 import { Context, Effect, Layer, Metric } from "effect"
@@ -11,6 +11,7 @@ import { names, rowsAsTable } from "../db/rows.ts"
 import { staysHere, type Tenant, tenantName } from "../db/tenant.ts"
 import { every } from "../process/workers.ts"
 import type { AccountKey } from "../security/key/Keys.ts"
+import { type ActivityRow, insertActivity } from "./activity.ts"
 
 const COLUMNS = {
   account_id: "text",
@@ -60,7 +61,7 @@ const MAX_DELETED = 5_000
 const PURGE_EVERY_MS = MINUTE_MS
 
 const dropped = Metric.counter("billing_requests_not_logged_total", {
-  description: "Requests that are missing in the log of API requests because the database was too slow",
+  description: "Requests and activities of keys that are missing in their logs because the database was too slow",
   incremental: true,
 })
 
@@ -69,12 +70,15 @@ export class RequestLog extends Context.Service<
   {
     /** Notes a request of a key, to be written soon. */
     readonly add: (key: AccountKey, request: LoggedRequest) => void
+    /** Notes what a key did, to be written soon. */
+    readonly addActivity: (row: ActivityRow) => void
   }
 >()("billing/http/RequestLog") {
   static readonly layer = Layer.effect(
     RequestLog,
     Effect.gen(function* () {
       const waiting: Array<Row> = []
+      const acted: Array<ActivityRow> = []
       let missed = 0
       /** The new requests of each account since its log was cut. */
       const added = new Map<string, Tenant & { count: number }>()
@@ -88,13 +92,19 @@ export class RequestLog extends Context.Service<
         const sql = yield* SqlClient.SqlClient
         if (missed > 0) yield* Metric.update(dropped, missed)
         missed = 0
+        // Rows stay in the list until they are written. Rows of accounts that have left to another cell are not written.
         while (waiting.length > 0) {
-          const rows = waiting.splice(0, MAX_BATCH)
-          // Rows of accounts that have left to another cell are not written.
+          const rows = waiting.slice(0, MAX_BATCH)
           yield* sql`
             INSERT INTO api_request (${names(COLUMNS)})
             SELECT * FROM ${rowsAsTable(rows, COLUMNS)} r WHERE ${staysHere(sql, "r")} ON CONFLICT DO NOTHING`
+          waiting.splice(0, rows.length)
           for (const row of rows) note(row)
+        }
+        while (acted.length > 0) {
+          const rows = acted.slice(0, MAX_BATCH)
+          yield* insertActivity(sql, rows)
+          acted.splice(0, rows.length)
         }
       })
       yield* Effect.addFinalizer(() =>
@@ -114,6 +124,10 @@ export class RequestLog extends Context.Service<
           }
           const path = request.path.slice(0, MAX_PATH)
           waiting.push({ account_id, livemode, key_id, key_last4, at: currentTime(), ...request, path })
+        },
+        addActivity: (row) => {
+          if (acted.length < MAX_WAITING) acted.push(row)
+          else missed++
         },
       })
     }),

@@ -1,8 +1,12 @@
-/** Records who did what (decision R7), in the transaction of the change. */
+/**
+ * The record of activity: who did what (decision R7). What members and administrators did is written in the transaction of the change; what keys
+ * did, which is most of it, with the log of requests.
+ */
+import type { SqlClient } from "effect/sql"
 import { kindOf, newId } from "../base/ids.ts"
 import { currentTime } from "../base/wallClock.ts"
 import { names, rowsAsTable } from "../db/rows.ts"
-import type { Tenant } from "../db/tenant.ts"
+import { staysHere, type Tenant } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import type { AuthenticatedCaller } from "./callers.ts"
 import type { Declaration } from "./Endpoint.ts"
@@ -44,11 +48,14 @@ const COLUMNS = {
   request_id: "text",
 } as const
 
+/** The statement that adds rows to the record. Rows of accounts that have left to another cell are not written. */
+export const insertActivity = (sql: SqlClient.SqlClient, rows: ReadonlyArray<ActivityRow>) => sql`
+  INSERT INTO activity (${names(COLUMNS)})
+  SELECT * FROM ${rowsAsTable(rows, COLUMNS)} r WHERE ${staysHere(sql, "r")} ON CONFLICT DO NOTHING`
+
 /** Adds rows to the record of activity, in the running transaction. */
 export const recordActivity = (unit: UnitOfWork, rows: ReadonlyArray<ActivityRow>): void => {
-  if (rows.length === 0) return
-  const { sql } = unit
-  unit.add([["activity", sql`INSERT INTO activity (${names(COLUMNS)}) SELECT * FROM ${rowsAsTable(rows, COLUMNS)} r`]])
+  if (rows.length > 0) unit.add([["activity", insertActivity(unit.sql, rows)]])
 }
 
 /** Makes a row of the record. */
@@ -96,17 +103,17 @@ interface Acted {
   readonly dryRun: unknown
 }
 
-/** The row of a successful request; empty for a buyer's request and for a dry run. `made`: the ID of the object that it returns. */
+/** The row of a successful request; undefined for a buyer's request and for a dry run. `made`: the ID of the object that it returns. */
 export const activityOf = (
   { asker, endpoint: { declaration }, request, address, requestId, dryRun }: Acted,
   tenant: Tenant,
   made: string | undefined,
-): ReadonlyArray<ActivityRow> => {
+): ActivityRow | undefined => {
   const actor = dryRun === undefined ? actorOf(asker) : undefined
-  if (actor === undefined) return []
+  if (actor === undefined) return undefined
   const verb = ownVerb(declaration)
   const id = verb === undefined ? (made ?? request.id) : request.id
   const kind = kindOf(id) ?? nameOf(declaration.success)
   const action = `${kind}.${verb ?? VERBS[declaration.method]}`
-  return [activity(tenant, { ...actor, address, request_id: requestId }, action, id === "" ? null : { kind, id })]
+  return activity(tenant, { ...actor, address, request_id: requestId }, action, id === "" ? null : { kind, id })
 }

@@ -6,7 +6,7 @@ import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { PIPELINED } from "../postgres/pipelining.ts"
-import { activityOf, recordActivity } from "./activity.ts"
+import { type ActivityRow, activityOf, recordActivity } from "./activity.ts"
 import { Batches, type StartAll } from "./batches.ts"
 import type { AuthenticatedCaller } from "./callers.ts"
 import { DryRun, type DryRunOptions } from "./DryRun.ts"
@@ -17,6 +17,7 @@ import { type Failure, OUTCOME_UNKNOWN, orMade, refusalOf } from "./failures.ts"
 import { insertRecords, type KeyedTry, type Stored } from "./idempotency.ts"
 import { awaitWriters, type MayHaveGaps, mayHaveGaps, upTo, writersOf } from "./liveTail.ts"
 import { Metering } from "./Metering.ts"
+import { RequestLog } from "./RequestLog.ts"
 import { renderPage } from "./renderPage.ts"
 import { StoredResponses } from "./StoredResponses.ts"
 
@@ -142,7 +143,8 @@ const runRead = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Read<R>) {
 
 type Kind<R, K> = Extract<Handler<unknown, unknown, Returned, R>, { readonly kind: K }>
 type Read<R> = Kind<R, "read">
-type Counted<A> = A & { readonly headers: () => Headers }
+/** A result with the function that its request calls after the commit: it returns the headers of the counted write. */
+type Decided<A> = A & { readonly committed: () => Headers }
 
 const hasId = (value: unknown): value is { readonly id: string } =>
   value instanceof Object && "id" in value && typeof value.id === "string"
@@ -167,7 +169,7 @@ const nameCauses = <R>(causes: Causes, runs: ReadonlyArray<Run<R>>): void => {
 
 /**
  * Decides requests of one tenant in the running transaction. `finish` does the rest for requests that succeed; if it fails, the whole batch
- * fails. Then these requests are counted.
+ * fails. Then these requests are counted and recorded.
  */
 const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
   runs: ReadonlyArray<Run<R>>,
@@ -186,16 +188,29 @@ const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
   })
   for (const { run, done } of succeeded) if (hasId(done)) causes.setFor(done.id, causeOf(run))
   const finished = yield* finish(succeeded)
+  const rows = succeeded.map(({ run, done }) =>
+    activityOf(run, tenantInDatabase(run), hasId(done) ? done.id : undefined),
+  )
+  const { addActivity } = yield* RequestLog
+  // What keys did is written later, with the log of requests: no request waits for it.
+  const ofKey = (row: ActivityRow | undefined) => row?.actor_kind === "key"
   recordActivity(
     unit,
-    succeeded.flatMap(({ run, done }) => activityOf(run, tenantInDatabase(run), hasId(done) ? done.id : undefined)),
+    rows.filter((row) => row !== undefined && !ofKey(row)).map((row) => row!),
   )
   const headers = yield* count(succeeded.map(({ run }) => run))
   let next = 0
   return decided.map(
-    Exit.map((): Counted<B> => {
+    Exit.map((): Decided<B> => {
       const at = next++
-      return { ...finished[at]!, headers: () => headers()[at]! }
+      return {
+        ...finished[at]!,
+        committed: () => {
+          const row = rows[at]
+          if (row !== undefined && ofKey(row)) addActivity(row)
+          return headers()[at]!
+        },
+      }
     }),
   )
 })
@@ -218,7 +233,7 @@ const inTransaction = <R, A, R2>(
 
 const runWrite = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "write">) {
   if (handler.before !== undefined) yield* handler.before(run.request)
-  const { headers, ...response } = yield* inTransaction(run, handler.lockKey, (tenant, runs: ReadonlyArray<Run<R>>) =>
+  const { committed, ...response } = yield* inTransaction(run, handler.lockKey, (tenant, runs: ReadonlyArray<Run<R>>) =>
     decideAll(
       runs,
       handler.run(
@@ -236,7 +251,7 @@ const runWrite = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "
       }),
     ),
   )
-  return { ...response, headers: headers() } satisfies Reply
+  return { ...response, headers: committed() } satisfies Reply
 })
 
 const begin = <R>(run: Run<R>, handler: Kind<R, "two-phase">) =>
@@ -285,7 +300,8 @@ const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R
     return yield* finishStarted(Effect.andThen(handler.finish(request, id), respond(id)))
   }
   // A write that charges is counted before the charge: if it cannot be counted, no money is taken.
-  const { id, made, after, headers } = yield* begin(run, handler)
+  const { id, made, after, committed } = yield* begin(run, handler)
+  const headers = committed()
   let result: Returned | undefined
   const finished = Effect.gen(function* () {
     result = yield* after
@@ -298,7 +314,7 @@ const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R
     body: success((result ?? made()) as Json),
     isUnfinished: true,
   })
-  return { ...(yield* orMade(finished, unfinished)), headers: headers() }
+  return { ...(yield* orMade(finished, unfinished)), headers }
 })
 
 const runReal = <R>(run: Run<R>) => {
