@@ -54,7 +54,7 @@ frontend billing
   http-request set-header X-Forwarded-Proto https if { ssl_fc }
   http-request set-header X-Forwarded-Proto http if !{ ssl_fc }
 
-  # A request names a link's token, an account, a cell or a key. The first one found, in this order, selects the cell.
+  # A request names a link's token, an account, a cell, a session or a key. The first one found, in this order, selects the cell.
   acl is_link path_reg ^/(checkout|pay|save)/[0-9A-Za-z]{2}[\\w-]{51}(/|$)
   acl is_plan path_reg ^(/sandbox)?(/v1)?/public/save-to-buy/p/[0-9A-Za-z]{2}[\\w-]{51}(/|$)
   acl is_invoice path_beg /invoices/
@@ -62,6 +62,13 @@ frontend billing
   http-request set-var(txn.token) path,regsub(^.*/p/,),field(1,/) if is_plan
   http-request set-var(txn.token) url_param(signature) if is_invoice
   http-request set-var(txn.account) path,regsub(^.*/acct_,acct_),field(1,/) if { path_sub /acct_ }
+  acl is_dashboard path_beg /dashboard
+  acl is_dashboard_link path_reg ^/dashboard/(invitations|links)/[0-9A-Za-z]{2}[\\w-]{43}(/|$)
+  # A session of the dashboard, or the browser of a person who signs in.
+  http-request set-var(txn.cookie) req.cook(__Host-session) if is_dashboard
+  http-request set-var(txn.cookie) req.cook(session) if is_dashboard !{ var(txn.cookie) -m found }
+  http-request set-var(txn.cookie) req.cook(__Host-visitor) if is_dashboard !{ var(txn.cookie) -m found }
+  http-request set-var(txn.cookie) req.cook(visitor) if is_dashboard !{ var(txn.cookie) -m found }
   http-request set-var(txn.key) http_auth_bearer if { req.hdr(Authorization) -m found }
 
   # Accounts that have moved: the map names their cell.
@@ -71,6 +78,8 @@ frontend billing
   # All others: the cell named in the token, the parameter or the key.
   http-request set-var(txn.cell) var(txn.token),bytes(0,2) if { var(txn.token) -m found } !{ var(txn.cell) -m found }
   http-request set-var(txn.cell) url_param(cell),bytes(0,2) if { url_param(cell) -m found } !{ var(txn.cell) -m found }
+  http-request set-var(txn.cell) path,field(4,/),bytes(0,2) if is_dashboard_link
+  http-request set-var(txn.cell) var(txn.cookie),bytes(0,2) if { var(txn.cookie) -m found } !{ var(txn.cell) -m found }
   http-request set-var(txn.cell) var(txn.key),field(-1,_),bytes(0,2) if { var(txn.key) -m found } !{ var(txn.cell) -m found }
 
   use_backend cell_%[var(txn.cell)] if { var(txn.cell) -m reg ^(${cells.map(({ cell }) => cell).join("|")})$ }
