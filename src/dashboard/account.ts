@@ -113,8 +113,8 @@ const team = memberPage("/dashboard/team", ACCOUNT_PAGE, {
     const inviting = {
       account: session.account_id,
       business: session.business_name,
-      by: session.role,
-      byEmail: session.email,
+      by: { member: session.member_id },
+      byName: session.email,
       link: `${origin}/dashboard/invitations/`,
     }
     const invited = changing(
@@ -140,7 +140,7 @@ const teamRole = memberPage("/dashboard/team/:id/role", ACCOUNT_PAGE, {
     const { session, params } = viewer
     const role = form.get("role")
     if (!isRole(role)) return yield* showTeam(viewer, { refusal: "Choose a role." }, 400)
-    const change = changeRole(session.account_id, session.role, params.id!, role)
+    const change = changeRole(session.account_id, { member: session.member_id }, params.id!, role)
     return yield* changing(viewer, "member.change_role", ({ id }) => ({ kind: "member", id }), change).pipe(
       Effect.as(goTo(withNotice("/dashboard/team", "role_changed"))),
       Effect.catchIf(isProblem, ({ message, status }) => showTeam(viewer, { refusal: message }, status)),
@@ -151,7 +151,7 @@ const teamRole = memberPage("/dashboard/team/:id/role", ACCOUNT_PAGE, {
 const teamRemove = memberPage("/dashboard/team/:id/remove", ACCOUNT_PAGE, {
   POST: Effect.fnUntraced(function* (viewer) {
     const { session, params } = viewer
-    const removing = removeMember(session.account_id, session.role, params.id!)
+    const removing = removeMember(session.account_id, { member: session.member_id }, params.id!)
     return yield* changing(viewer, "member.remove", ({ id }) => ({ kind: "member", id }), removing).pipe(
       Effect.flatMap(({ email }) => endSessionsOf(session.account_id, email)),
       Effect.as(goTo(withNotice("/dashboard/team", "member_removed"))),
