@@ -60,11 +60,18 @@ interface SignInRow {
 const isOpen = (sql: SqlClient.SqlClient): Fragment =>
   sql`removed_at IS NULL AND (joined_at IS NOT NULL OR invited_until > ${PgTypes.timestamptz(currentTime())})`
 
-/** Whether an address belongs to a member of any account. */
-const isKnown = Effect.fnUntraced(function* (email: string) {
+/** Accounts of a person that are looked up. */
+const MAX_MEMBERSHIPS = 100
+
+/** The members, of all accounts, that an address signs in as. */
+export const membershipsOf = Effect.fnUntraced(function* (email: string) {
   const sql = yield* SqlClient.SqlClient
-  return (yield* sql`SELECT FROM member WHERE email = ${email} AND ${isOpen(sql)} LIMIT 1`).length > 0
+  return yield* sql<{ account_id: string; id: string }>`
+    SELECT account_id, id FROM member WHERE email = ${email} AND ${isOpen(sql)} LIMIT ${MAX_MEMBERSHIPS}`
 })
+
+/** Whether an address belongs to a member of any account. */
+const isKnown = (email: string) => Effect.map(membershipsOf(email), (members) => members.length > 0)
 
 /** Counts the codes of the last hour, and refuses one more than the limits. Others who ask for the same address or network wait. */
 const takeCode = Effect.fnUntraced(function* (email: string, network: string) {
