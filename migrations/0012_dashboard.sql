@@ -7,7 +7,7 @@ ALTER TABLE letter RENAME CONSTRAINT owner_email_account_id_fkey TO letter_accou
 ALTER INDEX owner_email_waiting RENAME TO letter_waiting;
 ALTER TABLE letter ADD COLUMN is_secret boolean DEFAULT false NOT NULL;
 COMMENT ON TABLE letter IS 'E-mails to owners and members of accounts, written in the transaction of their cause. A messenger sends them. Letters to people who belong to no account yet are those of the service''s own account.';
-COMMENT ON COLUMN letter.is_secret IS 'Whether its body contains a code or a link that signs in. The body is emptied when the letter is sent or given up.';
+COMMENT ON COLUMN letter.is_secret IS 'Whether it contains a code or a link that signs in. Its subject and body are emptied when it is sent or given up.';
 
 CREATE TABLE member (
   account_id text COLLATE "C" NOT NULL,

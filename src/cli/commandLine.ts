@@ -11,6 +11,7 @@ import { invoice } from "./invoice.ts"
 import { journal } from "./journal.ts"
 import { key } from "./key.ts"
 import { ledger } from "./ledger.ts"
+import { member } from "./member.ts"
 import { Json } from "./output.ts"
 import { rail } from "./rail.ts"
 import { secrets } from "./secrets.ts"
@@ -18,7 +19,7 @@ import { run } from "./usage.ts"
 import { vertical } from "./vertical.ts"
 
 const commands = Command.make("cli").pipe(
-  Command.withSubcommands([account, key, admin, secrets, rail, invoice, vertical, ledger, journal, cell, db]),
+  Command.withSubcommands([account, member, key, admin, secrets, rail, invoice, vertical, ledger, journal, cell, db]),
   Command.withGlobalFlags([Json]),
 )
 

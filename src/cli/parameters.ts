@@ -43,19 +43,21 @@ export const accountArgument = Argument.String("ACCOUNT")
 
 export const accountOption = text("account", "A")
 
-/** An option with an e-mail address. The API's validation is loaded only when needed. */
+/** Reads an e-mail address. The API's validation is loaded only when needed. */
+const readEmail = (name: string, kind: "flag" | "argument") =>
+  Effect.fnUntraced(function* (value: string) {
+    const { email } = yield* Effect.promise(() => import("../http/parameters.ts"))
+    if (Schema.is(email)(value)) return value
+    const expected = "an e-mail address such as owner@shop.example"
+    return yield* new CliError.InvalidValue({ option: name, value, expected, kind })
+  })
+
+/** An option with an e-mail address. */
 export const emailOption = (name: string) =>
-  Flag.String(name).pipe(
-    Flag.mapEffect(
-      Effect.fnUntraced(function* (value) {
-        const { email } = yield* Effect.promise(() => import("../http/parameters.ts"))
-        if (Schema.is(email)(value)) return value
-        const expected = "an e-mail address such as owner@shop.example"
-        return yield* new CliError.InvalidValue({ option: name, value, expected, kind: "flag" })
-      }),
-    ),
-    Flag.withMetavar("E"),
-  )
+  Flag.String(name).pipe(Flag.mapEffect(readEmail(name, "flag")), Flag.withMetavar("E"))
+
+/** An argument with an e-mail address. */
+export const emailArgument = Argument.String("EMAIL").pipe(Argument.mapEffect(readEmail("EMAIL", "argument")))
 
 /** Whether a text is a valid month of the books: `YYYY-MM`. */
 export const isMonth = (value: string): boolean => parseInstant(`${value}-01T00:00:00Z`) !== undefined

@@ -1,4 +1,4 @@
-/** The pages of the account: profile, team, live access, activity, and the member's own page (decisions R2, R5, R7). */
+/** The pages of the account: profile, live access, activity, and the member's own page (decisions R2, R5, R7). The team: team.ts. */
 import { Effect } from "effect"
 import type { Problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
@@ -7,20 +7,17 @@ import { type ActivityRow, activity, recordActivity } from "../http/activity.ts"
 import { findAccount, renameAccount, transitionLiveAccess } from "../merchants/account/accounts.ts"
 import { VERTICALS } from "../merchants/account/verticals.ts"
 import { newestActivity } from "../merchants/activity/activities.ts"
-import { changeRole, invite, listMembers, membersOf, removeMember } from "../merchants/member/members.ts"
+import { membersOf } from "../merchants/member/members.ts"
 import { listPasskeys } from "../merchants/member/passkeys.ts"
-import { endSessionsOf, listSessions, revokeSession } from "../merchants/member/sessions.ts"
+import { listSessions, revokeSession } from "../merchants/member/sessions.ts"
 import { providerApi } from "../merchants/provider/api.ts"
 import { isOpen as canChooseVertical } from "../merchants/provider/providers.ts"
-import { accountMain, activityMain, liveAccessMain, meMain, teamMain } from "../pages/dashboard/account.ts"
+import { accountMain, activityMain, liveAccessMain, meMain } from "../pages/dashboard/account.ts"
 import { NOTHING_TYPED, NOTHING_WRONG, type Wrong } from "../pages/dashboard/fields.ts"
-import { ROLES, type Role } from "../security/role/rights.ts"
-import { DashboardSettings } from "./DashboardSettings.ts"
 import type { Form } from "./forms.ts"
 import { pathOfObject } from "./objects.ts"
 import { call, goTo, memberPage, show, type Viewer, withNotice } from "./pages.ts"
 import { siteOf } from "./passkeys.ts"
-import { readEmail } from "./signIn.ts"
 
 /** Changes the account as its member, and records it, in one transaction. */
 export const changing = <A, E, R>(
@@ -47,17 +44,17 @@ export const changing = <A, E, R>(
   })
 
 /** Reads what belongs to the whole account. */
-const readingAccount = <A, E, R>({ session }: Viewer, work: Effect.Effect<A, E, R>) =>
+export const readingAccount = <A, E, R>({ session }: Viewer, work: Effect.Effect<A, E, R>) =>
   Effect.flatMap(TenantDatabase, ({ reading }) => reading(membersOf(session.account_id), work))
 
 /** What a page shows of a form after a refusal. */
-interface Refused {
+export interface Refused {
   readonly form?: Form
   readonly wrong?: Wrong
   readonly refusal?: string
 }
 
-const formOf = ({ formToken }: Viewer, { form, wrong = NOTHING_WRONG, refusal }: Refused = {}) => ({
+export const formOf = ({ formToken }: Viewer, { form, wrong = NOTHING_WRONG, refusal }: Refused = {}) => ({
   typed: form?.typed ?? NOTHING_TYPED,
   wrong,
   refusal: refusal ?? null,
@@ -65,7 +62,7 @@ const formOf = ({ formToken }: Viewer, { form, wrong = NOTHING_WRONG, refusal }:
 })
 
 /** Shows the page again with a refusal: at its field if it names one. */
-const again =
+export const again =
   <R>(viewer: Viewer, form: Form, showPage: (viewer: Viewer, refused: Refused, status: number) => R) =>
   ({ param, message, status }: Problem): R =>
     showPage(
@@ -76,89 +73,7 @@ const again =
       status,
     )
 
-const isProblem = (error: { readonly _tag: string }): error is Problem => error._tag === "Problem"
-
-const showTeam = Effect.fnUntraced(function* (
-  viewer: Viewer,
-  refused: Refused = {},
-  status = 200,
-  link: string | null = null,
-) {
-  const rows = yield* readingAccount(viewer, listMembers(viewer.session.account_id))
-  const members = rows.map(({ id, email, role, joined_at, invited_until }) => ({
-    id,
-    email,
-    role,
-    joinedAt: joined_at,
-    invitedUntil: invited_until,
-    isYou: id === viewer.session.member_id,
-  }))
-  const typed = refused.form?.typed ?? new Map([["role", ["support"]]])
-  return show(viewer, "Team", teamMain({ ...formOf(viewer, refused), typed, members, invitationLink: link }), status)
-})
-
-const isRole = (text: string): text is Role => (ROLES as ReadonlyArray<string>).includes(text)
-
-const ACCOUNT_PAGE = { right: "account", isSensitive: true } as const
-
-const team = memberPage("/dashboard/team", ACCOUNT_PAGE, {
-  GET: (viewer) => showTeam(viewer),
-  POST: Effect.fnUntraced(function* (viewer, form) {
-    const { session, origin } = viewer
-    const [email, role] = [readEmail(form.get("email")), form.get("role")]
-    const wrong = new Map<string, string>()
-    if (email === undefined) wrong.set("email", "Type an e-mail address such as ada@example.com.")
-    if (!isRole(role)) wrong.set("role", "Choose a role.")
-    if (email === undefined || !isRole(role)) return yield* showTeam(viewer, { form, wrong }, 400)
-    const inviting = {
-      account: session.account_id,
-      business: session.business_name,
-      by: session.role,
-      byEmail: session.email,
-      link: `${origin}/dashboard/invitations/`,
-    }
-    const invited = changing(
-      viewer,
-      "member.invite",
-      ({ id }) => ({ kind: "member", id }),
-      invite(inviting, email, role),
-    )
-    const { letters } = yield* DashboardSettings
-    return yield* invited.pipe(
-      Effect.flatMap(({ link }) =>
-        letters === null
-          ? Effect.succeed(goTo(withNotice("/dashboard/team", "invited")))
-          : showTeam(viewer, {}, 200, link),
-      ),
-      Effect.catchIf(isProblem, again(viewer, form, showTeam)),
-    )
-  }),
-})
-
-const teamRole = memberPage("/dashboard/team/:id/role", ACCOUNT_PAGE, {
-  POST: Effect.fnUntraced(function* (viewer, form) {
-    const { session, params } = viewer
-    const role = form.get("role")
-    if (!isRole(role)) return yield* showTeam(viewer, { refusal: "Choose a role." }, 400)
-    const change = changeRole(session.account_id, session.role, params.id!, role)
-    return yield* changing(viewer, "member.change_role", ({ id }) => ({ kind: "member", id }), change).pipe(
-      Effect.as(goTo(withNotice("/dashboard/team", "role_changed"))),
-      Effect.catchIf(isProblem, ({ message, status }) => showTeam(viewer, { refusal: message }, status)),
-    )
-  }),
-})
-
-const teamRemove = memberPage("/dashboard/team/:id/remove", ACCOUNT_PAGE, {
-  POST: Effect.fnUntraced(function* (viewer) {
-    const { session, params } = viewer
-    const removing = removeMember(session.account_id, session.role, params.id!)
-    return yield* changing(viewer, "member.remove", ({ id }) => ({ kind: "member", id }), removing).pipe(
-      Effect.flatMap(({ email }) => endSessionsOf(session.account_id, email)),
-      Effect.as(goTo(withNotice("/dashboard/team", "member_removed"))),
-      Effect.catchIf(isProblem, ({ message, status }) => showTeam(viewer, { refusal: message }, status)),
-    )
-  }),
-})
+export const isProblem = (error: { readonly _tag: string }): error is Problem => error._tag === "Problem"
 
 const showAccount = Effect.fnUntraced(function* (viewer: Viewer, refused: Refused = {}, status = 200) {
   const account = (yield* readingAccount(viewer, findAccount(viewer.session.account_id)))!
@@ -211,6 +126,9 @@ const vertical = memberPage(
       ),
   },
 )
+
+/** Pages whose forms need a sign-in of the last 15 minutes. */
+export const ACCOUNT_PAGE = { right: "account", isSensitive: true } as const
 
 const liveAccess = memberPage("/dashboard/live-access", ACCOUNT_PAGE, {
   GET: Effect.fnUntraced(function* (viewer) {
@@ -313,14 +231,4 @@ const endSessionPage = memberPage(
   },
 )
 
-export const accountRoutes = [
-  account,
-  vertical,
-  team,
-  teamRole,
-  teamRemove,
-  liveAccess,
-  activityPage,
-  me,
-  endSessionPage,
-]
+export const accountRoutes = [account, vertical, liveAccess, activityPage, me, endSessionPage]

@@ -83,7 +83,7 @@ export const withNotice = (path: string, name: string): string =>
 
 /** A path within the dashboard that a parameter names; others lead to the start. */
 export const localPath = (path: string | null): string =>
-  path !== null && /^\/dashboard(\/[\w./~%?=&-]*)?$/.test(path) && !path.includes("//") ? path : "/dashboard"
+  path !== null && /^\/dashboard(\/[\w./~%?=&+*-]*)?$/.test(path) && !path.includes("//") ? path : "/dashboard"
 
 const frameOf = ({ session, environment, isOfAccount, path, search, formToken }: Viewer): Frame => ({
   environment,
@@ -144,9 +144,18 @@ const SIGN_IN = problem("sign_in_required", "Your session has ended: sign in aga
 
 const SIGN_IN_AGAIN = problem("sign_in_required", "This needs a sign-in of the last 15 minutes: sign in again.")
 
-/** The path that a sign-in leads back to: a page, never an action. */
-const backTo = (path: string, method: "GET" | "POST", search: URLSearchParams): string =>
-  encodeURIComponent(method === "GET" && search.size > 0 ? `${path}?${search}` : path)
+/** The page that sent a request, by its header Referer; undefined: none of this host. */
+const pageBefore = ({ headers: { referer = "", host } }: PublicRequest): string | undefined => {
+  const url = URL.canParse(referer) ? new URL(referer) : undefined
+  return url?.host === host ? `${url?.pathname}${url?.search}` : undefined
+}
+
+/** The path that a sign-in leads back to: the page itself, or for a form the page that contains it. */
+const backTo = (request: PublicRequest, method: "GET" | "POST", path: string): string => {
+  const { search } = request
+  const own = search.size > 0 ? `${path}?${search}` : path
+  return encodeURIComponent(localPath(method === "GET" ? own : (pageBefore(request) ?? null)))
+}
 
 export const NAMES = /:(\w+)/g
 
@@ -156,14 +165,8 @@ const patternOf = (path: string): RegExp =>
     `^${path.replaceAll(".", "\\.").replaceAll(NAMES, (_, name: string) => (name === "environment" ? "(live|sandbox)" : "([^/]+)"))}/?$`,
   )
 
-/** Decodes a segment of a path; the segment itself if its escapes are wrong. */
-const decoded = (segment: string): string => {
-  try {
-    return decodeURIComponent(segment)
-  } catch {
-    return segment
-  }
-}
+/** Decodes a segment of a path. The server refuses wrong escapes before. A NUL character, which Postgres stores nowhere, becomes a space. */
+const decoded = (segment: string): string => decodeURIComponent(segment).replaceAll("\0", " ")
 
 /** Makes the route of a page for members. */
 export const memberPage = <R>(path: string, { right, isSensitive = false }: PageOptions, handlers: PageHandlers<R>) => {
@@ -179,9 +182,11 @@ export const memberPage = <R>(path: string, { right, isSensitive = false }: Page
       if (session === undefined || cookie === undefined) {
         if (wantsJson(request)) return yield* SIGN_IN
         if (wantsEvents(request)) return NOTHING
-        return goTo(`/dashboard/sign-in?next=${backTo(shown, method, request.search)}`)
+        return goTo(`/dashboard/sign-in?next=${backTo(request, method, shown)}`)
       }
-      yield* request.enter(`dashboard ${session.account_id}`)
+      // A followed page is under way for as long as it is open: it takes no place of requests.
+      if (!wantsEvents(request)) yield* request.enter(`dashboard ${session.account_id}`)
+      else if (!(yield* Effect.isSuccess(request.enter(`events ${session.account_id}`)))) return NOTHING
       const usual: Environment = session.live_access === "approved" ? "live" : "sandbox"
       const environment = (named as Environment | undefined) ?? usual
       const livemode = named === undefined || environment === "live"
@@ -212,7 +217,7 @@ export const memberPage = <R>(path: string, { right, isSensitive = false }: Page
         const form = yield* readForm(request, origin, viewer.formToken)
         if (isSensitive && !isFresh(session) && wantsJson(request)) return yield* SIGN_IN_AGAIN
         if (isSensitive && !isFresh(session))
-          return goTo(`/dashboard/sign-in?again=true&next=${backTo(shown, method, request.search)}`)
+          return goTo(`/dashboard/sign-in?again=true&next=${backTo(request, method, shown)}`)
         return yield* handlers.POST!(viewer, form)
       })
       return yield* Effect.catchIf(

@@ -5,12 +5,14 @@ import { customerRoutes } from "./customers.ts"
 import { homeRoutes } from "./home.ts"
 import { passkeyRoutes } from "./passkeys.ts"
 import { signInRoutes } from "./signIn.ts"
+import { teamRoutes } from "./team.ts"
 
 export const dashboardRoutes = [
   ...assetRoutes,
   ...signInRoutes,
   ...passkeyRoutes,
   ...accountRoutes,
+  ...teamRoutes,
   ...homeRoutes,
   ...customerRoutes,
 ]

@@ -37,20 +37,20 @@ const take = Effect.gen(function* () {
     ) RETURNING account_id, livemode, id, recipient, subject, body, tries`
 })
 
-/** The body of a letter that is not sent again. */
-const kept = (sql: SqlClient.SqlClient) => sql`CASE WHEN is_secret THEN '' ELSE body END`
+/** Empties a secret letter that is not sent again: its subject may contain a code, too. */
+const emptied = (sql: SqlClient.SqlClient) =>
+  sql`subject = CASE WHEN is_secret THEN '' ELSE subject END, body = CASE WHEN is_secret THEN '' ELSE body END`
 
 const send = Effect.fnUntraced(function* (mailer: Mailer, mail: Waiting) {
   const sql = yield* SqlClient.SqlClient
   const { id, recipient: to, subject, body: text } = mail
   yield* mailer.send({ id, to, sender: SENDER, subject, text }).pipe(
     Effect.matchEffect({
-      onSuccess: () =>
-        Effect.asVoid(sql`UPDATE letter SET sent_at = now(), body = ${kept(sql)} WHERE ${isRef(sql, mail)}`),
+      onSuccess: () => Effect.asVoid(sql`UPDATE letter SET sent_at = now(), ${emptied(sql)} WHERE ${isRef(sql, mail)}`),
       onFailure: (error) =>
         error._tag === "Refused" && (error.reason === "address_rejected" || mail.tries >= MAX_TRIES)
           ? Effect.asVoid(
-              sql`UPDATE letter SET failure_reason = ${error.reason}, body = ${kept(sql)} WHERE ${isRef(sql, mail)}`,
+              sql`UPDATE letter SET failure_reason = ${error.reason}, ${emptied(sql)} WHERE ${isRef(sql, mail)}`,
             )
           : Effect.logError("a letter was not sent, it will be tried again", { id, error: error._tag }),
     }),

@@ -7,7 +7,7 @@ import { invalid, noSuch, type Problem, problem } from "../../base/problem.ts"
 import { DAY_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import type { Tenant } from "../../db/tenant.ts"
-import type { Role } from "../../security/role/rights.ts"
+import { may, type Role } from "../../security/role/rights.ts"
 import { lockAccount } from "../account/accounts.ts"
 import { emailTo } from "../account/letters.ts"
 import { randomToken, sha256 } from "./tokens.ts"
@@ -47,10 +47,21 @@ export const emailsOf = Effect.fnUntraced(function* (account: string, ids: Reado
   return new Map(rows.map(({ id, email }) => [id, email]))
 })
 
-/** Locks the account, so that its team changes by one transaction at a time, and reads the members. */
-const lockTeam = Effect.fnUntraced(function* (account: string) {
+/** Who changes a team: a member by ID, or the person who runs the installation, who may do everything. */
+export type TeamChanger = { readonly member: string } | "operator"
+
+const GONE = problem("role_insufficient", "You are no member of this account any more, or your role has changed.")
+
+/**
+ * Locks the account, so that its team changes by one transaction at a time, and reads the members. Returns them with the role of the
+ * changer, which another change may have taken away since the page was loaded.
+ */
+const lockTeam = Effect.fnUntraced(function* (account: string, by: TeamChanger) {
   yield* lockAccount(account)
-  return yield* listMembers(account)
+  const team = yield* listMembers(account)
+  if (by === "operator") return { team, byRole: "owner" as const }
+  const byRole = team.find(({ id, joined_at }) => id === by.member && joined_at !== null)?.role
+  return byRole !== undefined && may(byRole, "account", true) ? { team, byRole } : yield* GONE
 })
 
 const find = (team: ReadonlyArray<MemberRow>, id: string): Effect.Effect<MemberRow, Problem> => {
@@ -77,26 +88,26 @@ const checkOwners = (
 export interface Inviting {
   readonly account: string
   readonly business: string
-  /** The role of the member who invites. */
-  readonly by: Role
-  readonly byEmail: string
+  readonly by: TeamChanger
+  /** Who invites, in the letter. */
+  readonly byName: string
   /** The start of the link, to which the token is added. */
   readonly link: string
 }
 
 /** Invites an address, or invites it again with a new link. Returns the member's ID and the link, which the letter contains. */
 export const invite = Effect.fn("member.invite")(function* (
-  { account, business, by, byEmail, link }: Inviting,
+  { account, business, by, byName, link }: Inviting,
   email: string,
   role: Role,
 ) {
   const sql = yield* SqlClient.SqlClient
-  const team = yield* lockTeam(account)
+  const { team, byRole } = yield* lockTeam(account, by)
   const existing = team.find((member) => member.email === email)
   if (existing?.joined_at != null) return yield* invalid("email", `${email} is a member already.`)
   if (existing === undefined && team.length >= MAX_MEMBERS)
     return yield* problem("member_state_invalid", `An account has at most ${MAX_MEMBERS} members: remove one first.`)
-  yield* checkOwners(team, by, existing, role)
+  yield* checkOwners(team, byRole, existing, role)
   const token = randomToken()
   const until = currentTime() + INVITATION_DAYS * DAY_MS
   const id = existing?.id ?? newId("member")
@@ -108,26 +119,31 @@ export const invite = Effect.fn("member.invite")(function* (
         UPDATE member SET role = ${role}, invitation_hash = ${sha256(token)}, invited_until = ${PgTypes.timestamptz(until)}
         WHERE account_id = ${account} AND livemode AND id = ${id}`
   const whole = `${link}${token}`
-  const body = `${byEmail} invites you to the account of ${business}, as ${role}.\n\nJoin: ${whole}\n\nThe link works once, for ${INVITATION_DAYS} days. If you do not know ${business}, ignore this letter.`
+  const body = `${byName} invites you to the account of ${business}, as ${role}.\n\nJoin: ${whole}\n\nThe link works once, for ${INVITATION_DAYS} days. If you do not know ${business}, ignore this letter.`
   yield* emailTo(membersOf(account), email, { subject: `Join ${business}`, body }, true)
   return { id, link: whole }
 })
 
-export const changeRole = Effect.fn("member.changeRole")(function* (account: string, by: Role, id: string, role: Role) {
+export const changeRole = Effect.fn("member.changeRole")(function* (
+  account: string,
+  by: TeamChanger,
+  id: string,
+  role: Role,
+) {
   const sql = yield* SqlClient.SqlClient
-  const team = yield* lockTeam(account)
+  const { team, byRole } = yield* lockTeam(account, by)
   const member = yield* find(team, id)
-  yield* checkOwners(team, by, member, role)
+  yield* checkOwners(team, byRole, member, role)
   yield* sql`UPDATE member SET role = ${role} WHERE account_id = ${account} AND livemode AND id = ${id}`
   return member
 })
 
 /** Removes a member. The caller ends the member's sessions in the same moment (sessions.ts). */
-export const removeMember = Effect.fn("member.remove")(function* (account: string, by: Role, id: string) {
+export const removeMember = Effect.fn("member.remove")(function* (account: string, by: TeamChanger, id: string) {
   const sql = yield* SqlClient.SqlClient
-  const team = yield* lockTeam(account)
+  const { team, byRole } = yield* lockTeam(account, by)
   const member = yield* find(team, id)
-  yield* checkOwners(team, by, member, undefined)
+  yield* checkOwners(team, byRole, member, undefined)
   yield* sql`
     UPDATE member SET removed_at = ${PgTypes.timestamptz(currentTime())}, invitation_hash = NULL, invited_until = NULL
     WHERE account_id = ${account} AND livemode AND id = ${id}`

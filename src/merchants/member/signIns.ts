@@ -22,6 +22,8 @@ export const CODE_MINUTES = 10
 const MAX_TRIES = 5
 const CODES_OF_ADDRESS = 5
 const CODES_OF_NETWORK = 20
+/** Challenges of passkeys cost no letter. The limit bounds the rows that a network can make. */
+const CHALLENGES_OF_NETWORK = 300
 const LIMIT_MS = HOUR_MS
 /** Ended sign-ins are kept for the limits, and for questions of the day. */
 const KEPT_MS = DAY_MS
@@ -29,6 +31,13 @@ const KEPT_MS = DAY_MS
 const LIMIT_REACHED = tryAgainIn(
   LIMIT_MS / 1000,
   problem("sign_in_limit_reached", "Too many codes were asked for. Try again in an hour, or sign in with a passkey."),
+)
+const TOO_MANY_CHALLENGES = tryAgainIn(
+  LIMIT_MS / 1000,
+  problem(
+    "sign_in_limit_reached",
+    "Too many sign-ins with passkeys were begun from this network. Try again in an hour.",
+  ),
 )
 const WRONG = problem(
   "sign_in_invalid",
@@ -51,11 +60,18 @@ interface SignInRow {
 const isOpen = (sql: SqlClient.SqlClient): Fragment =>
   sql`removed_at IS NULL AND (joined_at IS NOT NULL OR invited_until > ${PgTypes.timestamptz(currentTime())})`
 
-/** Whether an address belongs to a member of any account. */
-const isKnown = Effect.fnUntraced(function* (email: string) {
+/** Accounts of a person that are looked up. */
+const MAX_MEMBERSHIPS = 100
+
+/** The members, of all accounts, that an address signs in as. */
+export const membershipsOf = Effect.fnUntraced(function* (email: string) {
   const sql = yield* SqlClient.SqlClient
-  return (yield* sql`SELECT FROM member WHERE email = ${email} AND ${isOpen(sql)} LIMIT 1`).length > 0
+  return yield* sql<{ account_id: string; id: string }>`
+    SELECT account_id, id FROM member WHERE email = ${email} AND ${isOpen(sql)} LIMIT ${MAX_MEMBERSHIPS}`
 })
+
+/** Whether an address belongs to a member of any account. */
+const isKnown = (email: string) => Effect.map(membershipsOf(email), (members) => members.length > 0)
 
 /** Counts the codes of the last hour, and refuses one more than the limits. Others who ask for the same address or network wait. */
 const takeCode = Effect.fnUntraced(function* (email: string, network: string) {
@@ -128,13 +144,13 @@ export const sendCode = Effect.fn("signIn.sendCode")(function* (
   )
 })
 
-/** The newest sign-in by code of a browser that is still open: its address and purpose. */
+/** The newest sign-in by code of a browser, until it is used: its address and purpose. */
 export const openSignIn = Effect.fn("signIn.open")(function* (visitor: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<SignInRow>`
     SELECT id, purpose, email, business_name, used_at FROM sign_in
     WHERE visitor_hash = ${sha256(visitor)} AND purpose IN ('sign_in', 'sign_up') ORDER BY id DESC LIMIT 1`
-  return row
+  return row === undefined || row.used_at !== null ? undefined : row
 })
 
 /** Marks invitations of an address as accepted: the address is proved. */
@@ -218,14 +234,29 @@ export const acceptInvitation = Effect.fn("signIn.acceptInvitation")(function* (
   )
 })
 
-/** Begins a sign-in or a registration with a passkey: keeps its challenge for this browser. */
-export const keepChallenge = Effect.fnUntraced(function* ({ visitor, network }: Visitor, challenge: string) {
+/** Begins a sign-in or a registration with a passkey: keeps its challenge for this browser, in place of its former one. */
+export const keepChallenge = Effect.fn("signIn.keepChallenge")(function* (
+  { visitor, network }: Visitor,
+  challenge: string,
+) {
   const sql = yield* SqlClient.SqlClient
   const now = currentTime()
-  yield* sql`
-    INSERT INTO sign_in (id, purpose, visitor_hash, secret_hash, network, created_at, expires_at)
-    VALUES (${newId("sign_in")}, 'passkey', ${sha256(visitor)}, ${sha256(challenge)}, ${network}, ${PgTypes.timestamptz(now)},
-      ${PgTypes.timestamptz(now + CODE_MINUTES * MINUTE_MS)})`
+  const keeping = Effect.gen(function* () {
+    yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.codesOfNetwork}, hashtext(${network}))`
+    yield* sql`DELETE FROM sign_in WHERE visitor_hash = ${sha256(visitor)} AND purpose = 'passkey'`
+    return yield* sql`
+      INSERT INTO sign_in (id, purpose, visitor_hash, secret_hash, network, created_at, expires_at)
+      SELECT ${newId("sign_in")}, 'passkey', ${sha256(visitor)}, ${sha256(challenge)}, ${network}, ${PgTypes.timestamptz(now)},
+        ${PgTypes.timestamptz(now + CODE_MINUTES * MINUTE_MS)}
+      WHERE (
+        SELECT count(*) FROM (
+          SELECT FROM sign_in WHERE network = ${network} AND created_at > ${PgTypes.timestamptz(now - LIMIT_MS)} AND purpose = 'passkey'
+          LIMIT ${CHALLENGES_OF_NETWORK}) c
+      ) < ${CHALLENGES_OF_NETWORK}
+      RETURNING 1`
+  })
+  const kept = yield* sql.withTransaction(keeping)
+  if (kept.length === 0) return yield* TOO_MANY_CHALLENGES
 })
 
 /** Uses a challenge once. */

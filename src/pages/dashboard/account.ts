@@ -1,8 +1,8 @@
-/** Renders the pages of the account: its profile, team, live access and activity, and the member's own page. */
+/** Renders the pages of the account: its profile, live access and activity, and the member's own page. */
 import type { LiveAccess } from "../../../machines/live_access.ts"
-import { ROLE_SUMMARIES, ROLES, type Role } from "../../security/role/rights.ts"
+import { ROLE_SUMMARIES, type Role } from "../../security/role/rights.ts"
 import { type Html, html } from "../html.ts"
-import { type Choice, errorSummary, type Field, fieldRow, hiddenField, type Typed, type Wrong } from "./fields.ts"
+import { errorSummary, type Field, fieldRow, hiddenField, type Typed, type Wrong } from "./fields.ts"
 import { empty, facts, notice, type Pages, pageHead, pager, section, status, table, when, words } from "./parts.ts"
 
 /** A form of a page: what was typed, what is wrong with it, and the secret that it contains. */
@@ -12,69 +12,6 @@ export interface DashboardForm {
   readonly refusal: string | null
   readonly formToken: string
 }
-
-const roleChoices: ReadonlyArray<Choice> = ROLES.map((role) => ({
-  value: role,
-  label: `${words(role)}: ${ROLE_SUMMARIES[role]}`,
-}))
-
-const INVITE_FIELDS: ReadonlyArray<Field> = [
-  { name: "email", label: "E-mail", kind: "email", isRequired: true, maxlength: 254 },
-  { name: "role", label: "Role", kind: "radios", choices: roleChoices },
-]
-
-export interface MemberView {
-  readonly id: string
-  readonly email: string
-  readonly role: Role
-  readonly joinedAt: number | null
-  readonly invitedUntil: number | null
-  readonly isYou: boolean
-}
-
-export interface TeamView extends DashboardForm {
-  readonly members: ReadonlyArray<MemberView>
-  /** The link of an invitation that was just made, in development only. */
-  readonly invitationLink: string | null
-}
-
-const memberActions =
-  ({ formToken }: TeamView) =>
-  ({ id, email, role, isYou }: MemberView): Html =>
-    html`<form method="post" action="${`/dashboard/team/${id}/role`}" class="inline-form">${hiddenField("form_token", formToken)}<label class="unseen" for="${`role-${id}`}">Role of ${email}</label><select id="${`role-${id}`}" name="role">${ROLES.map(
-      (one) => html`<option value="${one}" selected="${one === role}">${one}</option>`,
-    )}</select> <button class="plain">Change role</button></form>
-<form method="post" action="${`/dashboard/team/${id}/remove`}" class="inline-form">${hiddenField("form_token", formToken)}<button class="plain danger">Remove<span class="unseen"> ${email}</span>${isYou && " yourself"}</button></form>`
-
-export const teamMain = (view: TeamView): Html =>
-  html`${pageHead("Team", "Who may see and do what.")}${
-    view.invitationLink !== null &&
-    html`<section class="notice warning" aria-label="Development"><h2>Development</h2><p>No e-mail is set up, so the invitation is here: <a href="${view.invitationLink}">${view.invitationLink}</a></p></section>
-`
-  }${table(
-    "Members",
-    [
-      {
-        name: "Member",
-        cell: ({ email, isYou }: MemberView) => html`${email}${isYou && html` <span class="quiet">(you)</span>`}`,
-      },
-      { name: "Role", cell: ({ role }) => role },
-      {
-        name: "Since",
-        cell: ({ joinedAt, invitedUntil }) =>
-          joinedAt !== null ? when(joinedAt) : html`${status("invited")} until ${when(invitedUntil)}`,
-      },
-      { name: "Change", cell: memberActions(view) },
-    ],
-    view.members,
-  )}
-${section(
-  "Invite a member",
-  html`<form method="post" action="/dashboard/team" class="card form">${errorSummary(INVITE_FIELDS, view.wrong, view.refusal)}${hiddenField("form_token", view.formToken)}${INVITE_FIELDS.map(
-    (field) => fieldRow(field, view.typed, view.wrong),
-  )}<button class="button">Send the invitation</button></form>
-`,
-)}`
 
 export interface AccountView extends DashboardForm {
   readonly id: string
