@@ -14,6 +14,7 @@ const NOTICES: Readonly<Record<string, string>> = {
   saved: "Saved.",
   created: "Created.",
   done: "Done.",
+  key_revoked: "The key was revoked: requests with it are refused.",
 }
 
 export const noticeOf = (name: string | null): string | null =>

@@ -3,6 +3,7 @@ import { accountRoutes } from "./account.ts"
 import { assetRoutes } from "./assets.ts"
 import { customerRoutes } from "./customers.ts"
 import { homeRoutes } from "./home.ts"
+import { keyRoutes } from "./keys.ts"
 import { passkeyRoutes } from "./passkeys.ts"
 import { signInRoutes } from "./signIn.ts"
 
@@ -13,4 +14,5 @@ export const dashboardRoutes = [
   ...accountRoutes,
   ...homeRoutes,
   ...customerRoutes,
+  ...keyRoutes,
 ]
