@@ -3,15 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
-import { type Actor, activity, recordActivity } from "../http/activity.ts"
-
-const COMMAND_LINE: Actor = {
-  actor_kind: "command_line",
-  actor_id: null,
-  actor_name: null,
-  address: null,
-  request_id: null,
-}
+import { activity, COMMAND_LINE, recordActivity } from "../http/activity.ts"
 
 /** What a command changed. */
 export interface Changed {

@@ -2,10 +2,13 @@
 import { accountRoutes } from "./account.ts"
 import { assetRoutes } from "./assets.ts"
 import { customerRoutes } from "./customers.ts"
+import { eventRoutes } from "./events.ts"
 import { homeRoutes } from "./home.ts"
 import { keyRoutes } from "./keys.ts"
 import { passkeyRoutes } from "./passkeys.ts"
+import { sandboxRoutes } from "./sandbox.ts"
 import { signInRoutes } from "./signIn.ts"
+import { webhookRoutes } from "./webhooks.ts"
 
 export const dashboardRoutes = [
   ...assetRoutes,
@@ -15,4 +18,7 @@ export const dashboardRoutes = [
   ...homeRoutes,
   ...customerRoutes,
   ...keyRoutes,
+  ...webhookRoutes,
+  ...eventRoutes,
+  ...sandboxRoutes,
 ]
