@@ -151,8 +151,13 @@ ALTER TABLE api_request ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON api_request TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT ON api_request TO billing_request;
 
+ALTER TABLE api_key ADD COLUMN attempt text COLLATE "C";
+ALTER TABLE api_key ADD CONSTRAINT api_key_attempt_bounded CHECK (length(attempt) <= 64);
+COMMENT ON COLUMN api_key.attempt IS 'The form of the dashboard that made the key; null: the command line or the sign-up did. A form that is sent again makes no other key.';
+CREATE UNIQUE INDEX api_key_attempt_once ON api_key (attempt, account_id, livemode) WHERE attempt IS NOT NULL;
+CREATE INDEX api_key_not_revoked ON api_key (account_id, livemode, id) WHERE revoked_at IS NULL;
 -- Members manage keys. Their hashes stay unreadable.
-GRANT SELECT (account_id, livemode, id, type, prefix, last4, created_at, expires_at, revoked_at, scopes, origins, last_used_at, cell),
+GRANT SELECT (account_id, livemode, id, type, prefix, last4, created_at, expires_at, revoked_at, scopes, origins, last_used_at, cell, attempt),
   INSERT, UPDATE (expires_at, revoked_at) ON api_key TO billing_request;
 GRANT UPDATE (business_name, live_access, live_since) ON account TO billing_request;
 

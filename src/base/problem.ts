@@ -59,7 +59,7 @@ export const CATALOGUE = {
   origin_not_allowed: entry(
     403,
     "permission_error",
-    "The page's origin is not on the allow-list of the publishable key. The operator can create a key with it (key create --origin), scheme and port included. On a payment page: the form was sent from another site.",
+    "The page's origin is not on the allow-list of the publishable key. Create a key with it in the dashboard (API keys), scheme and port included. On a payment page: the form was sent from another site.",
   ),
   message_unknown: entry(
     404,
@@ -305,6 +305,16 @@ export const CATALOGUE = {
     422,
     "state_error",
     "The team does not allow this: an account keeps at least one owner and has at most 200 members.",
+  ),
+  key_state_invalid: entry(
+    422,
+    "state_error",
+    "The status of the key does not allow this: only an active key can be rolled, and a form makes one key.",
+  ),
+  key_limit_reached: entry(
+    422,
+    "state_error",
+    "An account has at most 100 working API keys in each environment: revoke one first.",
   ),
   sign_in_limit_reached: entry(
     429,

@@ -22,6 +22,7 @@ import { BadUsage, found, Refused } from "./failures.ts"
 import { Installation, onMigrated, onWritable, vaultOfServers } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountArgument, databaseOption, emailOption, nameOption, oneOf, oneOfArgument, text } from "./parameters.ts"
+import { ofAccount, recording } from "./recording.ts"
 
 const MAX_PROXIES = 16
 
@@ -74,8 +75,8 @@ const changePlan = Command.make(
   "set-plan",
   { id: accountArgument, plan: oneOfArgument("PLAN", API_PLANS) },
   Effect.fn("account.setPlan")(function* ({ id, plan }) {
-    const account = yield* Effect.flatMap(setPlan(id, plan), found("account", id))
-    yield* show(rendered(account))
+    const setting = recording(setPlan(id, plan), (account) => account && ofAccount(id, "account.set_plan"))
+    yield* show(rendered(yield* Effect.flatMap(setting, found("account", id))))
   }),
 )
 
@@ -83,7 +84,10 @@ const liveAccess = Command.make(
   "live-access",
   { id: accountArgument, move: oneOfArgument("MOVE", LIVE_ACCESS_MOVES) },
   Effect.fn("account.liveAccess")(function* ({ id, move }) {
-    const { account, refused } = yield* Effect.flatMap(transitionLiveAccess(id, move), found("account", id))
+    const moving = recording(transitionLiveAccess(id, move), (moved) =>
+      moved === undefined || moved.refused ? undefined : ofAccount(id, `account.${move}_live_access`),
+    )
+    const { account, refused } = yield* Effect.flatMap(moving, found("account", id))
     if (refused) {
       const message = `Live access of ${id} is ${account.live_access}: it cannot ${move} from there.`
       return yield* new Refused({ message })
@@ -97,8 +101,11 @@ const giveFile = Effect.fnUntraced(function* (id: string, rail: RailName, path: 
   if (!isOutside(rail)) return yield* new BadUsage({ message: `--credentials: the ${rail} takes none.` })
   const { config } = yield* Installation
   const credentials = yield* readCredentials(path, rail, config.production)
-  const updated = Effect.provide(replaceCredentials(id, rail, credentials), vaultOfServers)
-  return yield* Effect.flatMap(updated, found("account", id))
+  const replacing = recording(
+    replaceCredentials(id, rail, credentials),
+    (account) => account && ofAccount(id, "account.replace_credentials"),
+  )
+  return yield* Effect.flatMap(Effect.provide(replacing, vaultOfServers), found("account", id))
 })
 
 /** Switches an account to a rail that it already has credentials for. */
@@ -106,7 +113,10 @@ const switchTo = Effect.fnUntraced(function* (id: string, rail: RailName) {
   const { config } = yield* Installation
   if (rail === "simulator" && config.production)
     return yield* new Refused({ message: "The simulator takes no real payments: production refuses it in live." })
-  const { account, refused } = yield* Effect.flatMap(switchRail(id, rail), found("account", id))
+  const switching = recording(switchRail(id, rail), (switched) =>
+    switched === undefined || switched.refused ? undefined : ofAccount(id, "account.switch_rail"),
+  )
+  const { account, refused } = yield* Effect.flatMap(switching, found("account", id))
   if (refused) return yield* new Refused({ message: `${id} has no credentials of ${rail}: use --credentials.` })
   return account
 })

@@ -1,10 +1,10 @@
 /** How a command can fail, with the error line and exit code. */
 import { Cause, Data, Effect, Runtime } from "effect"
+import { Problem } from "../base/problem.ts"
 import { CellProblem } from "../cells/CellProblem.ts"
 import { ConfigProblem } from "../config/Config.ts"
 import { databaseReason, isUnreachable } from "../postgres/errors.ts"
 import { ClocksDisagree } from "../process/DatabaseClock.ts"
-import { KeyUnusable } from "../security/key/apiKeys.ts"
 import { writeTo } from "./output.ts"
 
 const BAD_USAGE_CODE = 2
@@ -42,9 +42,7 @@ const messageOf = (error: unknown): string => {
     return isUnreachable(error)
       ? `The database cannot be used (DATABASE_URL): ${oneLine(reason)}`
       : `The command failed: ${oneLine(reason)}`
-  const explained = [Refused, CellProblem, ClocksDisagree, ConfigProblem, KeyUnusable].some(
-    (kind) => error instanceof kind,
-  )
+  const explained = [Refused, CellProblem, ClocksDisagree, ConfigProblem, Problem].some((kind) => error instanceof kind)
   const message = oneLine(error instanceof Error ? error.message : String(error))
   return explained ? message : `The command failed: ${message}`
 }

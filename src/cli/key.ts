@@ -1,14 +1,25 @@
 /** `key …`: merchants' API keys. A key is shown in full only when it is created. */
-import { Effect, Option, Struct } from "effect"
+import { Effect, Struct } from "effect"
 import { Argument, CliError, Command, Flag } from "effect/cli"
+import type { Tenant } from "../db/tenant.ts"
 import { findAccount } from "../merchants/account/accounts.ts"
-import { createKey, GRACES_MS, listKeys, renderKey, revokeKey, rollKey } from "../security/key/apiKeys.ts"
+import {
+  addKey,
+  findKey,
+  GRACES_MS,
+  listKeys,
+  readOrigin,
+  renderKey,
+  revokeKey,
+  rollKey,
+} from "../security/key/apiKeys.ts"
 import { KEY_TYPES } from "../security/key/key.ts"
 import { type Level, levelsOf, SCOPE_NAMES, type Scope } from "../security/key/scopes.ts"
-import { found, Refused } from "./failures.ts"
+import { found } from "./failures.ts"
 import { onMigrated, onWritable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountOption, oneOf } from "./parameters.ts"
+import { recording } from "./recording.ts"
 
 const MODES = ["test", "live"] as const
 
@@ -30,11 +41,14 @@ const readScope = Effect.fnUntraced(function* (value: string) {
 const scopesOf = (levels: ReadonlyArray<readonly [Scope, Level | "none"]>) =>
   Object.fromEntries([...new Map(levels)].filter(([, level]) => level !== "none"))
 
-/** Parses an origin as browsers send it: `https://shop.example`, without a path. Wildcards match no browser, so an asterisk is refused. */
-const readOrigin = (text: string): Option.Option<string> => {
-  const origin = URL.canParse(text) ? new URL(text).origin : "null"
-  return /^https?:\/\/[^*]+$/.test(origin) && origin === text.replace(/\/$/, "") ? Option.some(origin) : Option.none()
-}
+/** Changes keys, and records it. */
+const changing = <A extends { readonly id: string }, E, R>(
+  { account_id, livemode }: Tenant,
+  action: string,
+  work: Effect.Effect<A, E, R>,
+) => recording(work, ({ id }) => ({ tenant: { account_id, livemode }, action, object: { kind: "key", id } }))
+
+const findOne = (id: string) => Effect.flatMap(findKey(id), found("key", id))
 
 const create = Command.make(
   "create",
@@ -57,12 +71,9 @@ const create = Command.make(
   },
   Effect.fn("key.create")(function* ({ accountId, mode, type, scopes, origins }) {
     const account = yield* Effect.flatMap(findAccount(accountId), found("account", accountId))
-    if (mode === "live" && account.live_access !== "approved") {
-      const message = `Live access of ${account.id} is ${account.live_access}: live keys need it approved.`
-      return yield* new Refused({ message })
-    }
     const tenant = { account_id: account.id, livemode: mode === "live" }
-    yield* show(yield* createKey(tenant, type, { scopes: scopesOf(scopes), origins }))
+    const adding = addKey(tenant, type, { scopes: scopesOf(scopes), origins })
+    yield* show(yield* changing(tenant, "key.create", adding))
   }),
 ).pipe(
   Command.validate(
@@ -92,7 +103,8 @@ const roll = Command.make(
   "roll",
   { id: keyArgument, grace: oneOf("grace", Struct.keys(GRACES_MS)) },
   Effect.fn("key.roll")(function* ({ id, grace }) {
-    yield* show(yield* Effect.flatMap(rollKey(id, grace), found("key", id)))
+    const old = yield* findOne(id)
+    yield* show(yield* changing(old, "key.roll", rollKey(old, grace)))
   }),
 )
 
@@ -100,7 +112,8 @@ const revoke = Command.make(
   "revoke",
   { id: keyArgument },
   Effect.fn("key.revoke")(function* ({ id }) {
-    yield* show(yield* Effect.flatMap(revokeKey(id), found("key", id)))
+    const old = yield* findOne(id)
+    yield* show(yield* changing(old, "key.revoke", revokeKey(old)))
   }),
 )
 

@@ -1,7 +1,6 @@
 /** `vertical …`: a merchant's business type. */
 import { Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
-import { SqlClient } from "effect/sql"
 import { findAccount } from "../merchants/account/accounts.ts"
 import { VERTICALS } from "../merchants/account/verticals.ts"
 import { reason } from "../merchants/provider/api.ts"
@@ -10,6 +9,7 @@ import { found } from "./failures.ts"
 import { writable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountArgument, oneOfArgument, text } from "./parameters.ts"
+import { ofAccount, recording } from "./recording.ts"
 
 /** The name of the command line in change histories. */
 const OPERATOR = "command line"
@@ -21,9 +21,8 @@ const set = Command.make(
   { accountId: accountArgument, vertical: oneOfArgument("VERTICAL", VERTICALS, "V"), reason: reasonOption },
   Effect.fn("vertical.set")(function* ({ accountId, vertical, reason }) {
     const { id } = yield* Effect.flatMap(findAccount(accountId), found("account", accountId))
-    const sql = yield* SqlClient.SqlClient
     const change = changeVertical({ account_id: id, livemode: false }, { vertical, reason, administrator: OPERATOR })
-    yield* show(yield* sql.withTransaction(change))
+    yield* show(yield* recording(change, () => ofAccount(id, "account.set_vertical")))
   }),
 )
 

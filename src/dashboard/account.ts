@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import type { Problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
+import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { type ActivityRow, activity, recordActivity } from "../http/activity.ts"
 import { findAccount, renameAccount, transitionLiveAccess } from "../merchants/account/accounts.ts"
@@ -19,15 +20,15 @@ import { pathOfObject } from "./objects.ts"
 import { call, goTo, memberPage, show, type Viewer, withNotice } from "./pages.ts"
 import { siteOf } from "./passkeys.ts"
 
-/** Changes the account as its member, and records it, in one transaction. */
+/** Changes the account as its member, or what belongs to one environment (`tenant`), and records it, in one transaction. */
 export const changing = <A, E, R>(
   { session, member }: Viewer,
   action: string,
   objectOf: (made: A) => { readonly kind: string; readonly id: string } | null,
   work: Effect.Effect<A, E, R>,
+  tenant: Tenant = membersOf(session.account_id),
 ) =>
   Effect.flatMap(TenantDatabase, ({ writing }) => {
-    const tenant = membersOf(session.account_id)
     const actor = {
       actor_kind: "member",
       actor_id: session.member_id,

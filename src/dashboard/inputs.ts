@@ -13,6 +13,10 @@ export interface Input extends Field {
   readonly whenEmpty?: "omit" | "null" | "empty"
   /** Whether the parameter is a list of whole numbers, typed as `1, 3, 7`. */
   readonly isNumberList?: boolean
+  /** Whether the parameter is a list of words, one in each line. */
+  readonly isTextList?: boolean
+  /** Whether the parameter is an object, typed as JSON. */
+  readonly isJson?: boolean
 }
 
 /** An amount as people type it, such as `2,500.00` or `₦2500`, in kobo; undefined: it is none. */
@@ -57,7 +61,19 @@ type Read = { readonly value: unknown } | { readonly wrong: string }
 
 const orWrong = (value: unknown, wrong: string): Read => (value === undefined ? { wrong } : { value })
 
-const readText = ({ kind, isNumberList = false }: Input, typed: string): Read => {
+/** An object as JSON; undefined: it is none. */
+const objectOf = (typed: string): object | undefined => {
+  try {
+    const value: unknown = JSON.parse(typed)
+    return value instanceof Object && !Array.isArray(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const readText = ({ kind, isNumberList = false, isTextList = false, isJson = false }: Input, typed: string): Read => {
+  if (isTextList) return { value: typed.split(/[,\s]+/).filter(Boolean) }
+  if (isJson) return orWrong(objectOf(typed), 'Type an object as JSON, such as {"amount": 500000}.')
   if (isNumberList)
     return {
       value: typed
@@ -108,7 +124,11 @@ export const readInputs = (
         if ("wrong" in read) wrong.set(name, read.wrong)
         else put(body, name, read.value)
       } else if (whenEmpty !== "omit")
-        put(body, name, whenEmpty === "null" ? null : input.isNumberList ? [] : kind === "lines" ? {} : "")
+        put(
+          body,
+          name,
+          whenEmpty === "null" ? null : input.isNumberList || input.isTextList ? [] : kind === "lines" ? {} : "",
+        )
     }
   }
   return { body, wrong }

@@ -6,6 +6,7 @@ import { listMain } from "../pages/dashboard/list.ts"
 import type { ActionLink, Column } from "../pages/dashboard/parts.ts"
 import type { Right } from "../security/role/rights.ts"
 import { type Cell, csvFile } from "./csv.ts"
+import { instantOf } from "./inputs.ts"
 import { call, memberPage, show, type Viewer } from "./pages.ts"
 
 /** How many rows a page shows, and how many a step of an export reads. */
@@ -50,6 +51,18 @@ const filtersIn = ({ search }: Viewer, filters: ReadonlyArray<Field>): Readonly<
     }),
   )
 
+/** The filters as the API takes them: an instant is typed in Lagos time. */
+const queryOf = (
+  set: Readonly<Record<string, string>>,
+  filters: ReadonlyArray<Field>,
+): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(set).map(([name, typed]) => {
+      const isInstant = filters.some((filter) => filter.name === name && filter.kind === "instant")
+      return [name, isInstant ? (instantOf(typed) ?? typed) : typed]
+    }),
+  )
+
 const pathWith = (path: string, parameters: Readonly<Record<string, string>>): string => {
   const search = new URLSearchParams(parameters)
   return search.size === 0 ? path : `${path}?${search}`
@@ -75,7 +88,11 @@ export const listPages = <Row>(list: List<Row>) => {
       GET: Effect.fnUntraced(function* (viewer) {
         const set = filtersIn(viewer, filters)
         const after = viewer.search.get("starting_after") ?? undefined
-        const { rows, next } = yield* read(viewer, { ...set, limit: String(SHOWN), starting_after: after })
+        const { rows, next } = yield* read(viewer, {
+          ...queryOf(set, filters),
+          limit: String(SHOWN),
+          starting_after: after,
+        })
         const view = {
           title,
           about: about ?? null,
@@ -101,7 +118,7 @@ export const listPages = <Row>(list: List<Row>) => {
     { right },
     {
       GET: (viewer) => {
-        const set = filtersIn(viewer, filters)
+        const set = queryOf(filtersIn(viewer, filters), filters)
         return csvFile(
           `${path.slice(1)}-${viewer.environment}`,
           csv.map(([name]) => name),

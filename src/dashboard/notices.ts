@@ -14,6 +14,13 @@ const NOTICES: Readonly<Record<string, string>> = {
   saved: "Saved.",
   created: "Created.",
   done: "Done.",
+  deleted: "Deleted.",
+  resent: "The event is being sent again.",
+  triggered: "The test event was created.",
+  resetting: "The sandbox is being emptied. Its keys and webhook endpoints stay.",
+  advancing: "The clock advances.",
+  rail_switched: "The rail of live payments was switched.",
+  key_revoked: "The key was revoked: requests with it are refused.",
 }
 
 export const noticeOf = (name: string | null): string | null =>

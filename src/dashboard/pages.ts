@@ -53,7 +53,7 @@ export interface PageHandlers<R> {
 export interface PageOptions {
   readonly right: Right
   /** Whether its POST needs a sign-in of the last 15 minutes. */
-  readonly isSensitive?: boolean
+  readonly isSensitive?: boolean | ((viewer: Viewer) => boolean)
 }
 
 export const document = (status: number, text: string): PublicResponse => ({
@@ -215,9 +215,9 @@ export const memberPage = <R>(path: string, { right, isSensitive = false }: Page
         yield* requireRight(session.role, right, livemode)
         if (method === "GET") return yield* handlers.GET!(viewer)
         const form = yield* readForm(request, origin, viewer.formToken)
-        if (isSensitive && !isFresh(session) && wantsJson(request)) return yield* SIGN_IN_AGAIN
-        if (isSensitive && !isFresh(session))
-          return goTo(`/dashboard/sign-in?again=true&next=${backTo(request, method, shown)}`)
+        const isStale = (isSensitive instanceof Function ? isSensitive(viewer) : isSensitive) && !isFresh(session)
+        if (isStale && wantsJson(request)) return yield* SIGN_IN_AGAIN
+        if (isStale) return goTo(`/dashboard/sign-in?again=true&next=${backTo(request, method, shown)}`)
         return yield* handlers.POST!(viewer, form)
       })
       return yield* Effect.catchIf(

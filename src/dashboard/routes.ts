@@ -2,10 +2,14 @@
 import { accountRoutes } from "./account.ts"
 import { assetRoutes } from "./assets.ts"
 import { customerRoutes } from "./customers.ts"
+import { eventRoutes } from "./events.ts"
 import { homeRoutes } from "./home.ts"
+import { keyRoutes } from "./keys.ts"
 import { passkeyRoutes } from "./passkeys.ts"
+import { sandboxRoutes } from "./sandbox.ts"
 import { signInRoutes } from "./signIn.ts"
 import { teamRoutes } from "./team.ts"
+import { webhookRoutes } from "./webhooks.ts"
 
 export const dashboardRoutes = [
   ...assetRoutes,
@@ -15,4 +19,8 @@ export const dashboardRoutes = [
   ...teamRoutes,
   ...homeRoutes,
   ...customerRoutes,
+  ...keyRoutes,
+  ...webhookRoutes,
+  ...eventRoutes,
+  ...sandboxRoutes,
 ]

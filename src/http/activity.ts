@@ -24,6 +24,18 @@ export interface Actor {
   readonly request_id: string | null
 }
 
+const actorOnly = (actor_kind: Actor["actor_kind"]): Actor => ({
+  actor_kind,
+  actor_id: null,
+  actor_name: null,
+  address: null,
+  request_id: null,
+})
+
+/** A command of the operator, and the service itself. */
+export const COMMAND_LINE = actorOnly("command_line")
+export const SYSTEM = actorOnly("system")
+
 export interface ActivityRow extends Tenant, Actor {
   readonly id: string
   readonly at: number

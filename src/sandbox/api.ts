@@ -19,7 +19,7 @@ const Reset = Schema.Struct({
   confirm: Schema.Literal("RESET").annotate({ description: "RESET, to prevent accidental resets" }),
 })
 
-const sandbox = { method: "POST", access: "secret", sandboxOnly: true } as const
+const sandbox = { method: "POST", access: "secret", right: "develop", sandboxOnly: true } as const
 
 export const sandboxApi = {
   trigger: declare({

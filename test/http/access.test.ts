@@ -162,25 +162,27 @@ describe("keys over their lifetime", () => {
   it("stop immediately when they are revoked", async () => {
     const { id, api: revoked } = await keyed("secret")
     data(await revoked.get("/account"))
-    await database.run(() => revokeKey(id))
+    await database.run(() => revokeKey({ account_id: accountId(), livemode: false, id }))
     await eventually(async () => ((await revoked.get("/account")).status === 401 ? true : undefined))
     expect(refusal(await revoked.get("/account"))).toEqual([401, "key_revoked", null])
   })
 
   it("keep working for their grace period after a roll, then expire; without one they are revoked", async () => {
     const old = await keyed("restricted", { scopes: { plans: "read" } })
-    const rolled = await database.run(() => rollKey(old.id, "1h"))
-    const fresh = createApi(server().origin, rolled!.key)
+    const rolled = await database.run(() => rollKey({ account_id: accountId(), livemode: false, id: old.id }, "1h"))
+    const fresh = createApi(server().origin, rolled.key)
     expect((await fresh.get("/plans")).status).toBe(200)
     expect(refusal(await fresh.get("/customers"))[1]).toBe("insufficient_scope")
     expect((await old.api.get("/plans")).status).toBe(200)
     await database.run((sql) => sql`UPDATE api_key SET expires_at = now() - interval '1 second' WHERE id = ${old.id}`)
     await eventually(async () => ((await old.api.get("/plans")).status === 401 ? true : undefined))
     expect(refusal(await old.api.get("/plans"))[1]).toBe("key_expired")
-    await expect(database.run(() => rollKey(old.id, "1h"))).rejects.toThrow("expired")
+    await expect(
+      database.run(() => rollKey({ account_id: accountId(), livemode: false, id: old.id }, "1h")),
+    ).rejects.toThrow("expired")
 
     const gone = await keyed("secret")
-    await database.run(() => rollKey(gone.id, "0"))
+    await database.run(() => rollKey({ account_id: accountId(), livemode: false, id: gone.id }, "0"))
     await eventually(async () => ((await gone.api.get("/plans")).status === 401 ? true : undefined))
     expect(refusal(await gone.api.get("/plans"))[1]).toBe("key_revoked")
   })

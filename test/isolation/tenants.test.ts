@@ -212,7 +212,7 @@ describe("a revoked key", () => {
     }
     send("SIGSTOP")
     try {
-      await database.run(() => revokeKey(id))
+      await database.run(() => revokeKey({ account_id: accountId(), livemode: false, id }))
       const refused = await eventually(async () => {
         const answer = await revoked.get("/account")
         return answer.status === 401 ? answer : undefined

@@ -35,7 +35,7 @@ export const TestClock = Schema.Struct({
 const ClockCreate = Schema.Struct({ frozen_time: instant, name: Schema.optionalKey(textOrNull(100)) })
 const ClockAdvance = Schema.Struct({ frozen_time: instant })
 
-const sandbox = { access: "secret", sandboxOnly: true } as const
+const sandbox = { access: "secret", right: "develop", sandboxOnly: true } as const
 
 export const clockApi = {
   create: declare({

@@ -1,7 +1,9 @@
 /** Disables endpoints that are gone or keep failing (decision I2). */
 import { Effect } from "effect"
 import { currentTime } from "../../base/wallClock.ts"
-import { refOf } from "../../db/tenant.ts"
+import { refOf, tenantOf } from "../../db/tenant.ts"
+import { unitOfWork } from "../../db/UnitOfWork.ts"
+import { activity, recordActivity, SYSTEM } from "../../http/activity.ts"
 import { withLockTimeout } from "../../postgres/lockWait.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
 import { transitionEndpoint } from "./endpoints.ts"
@@ -24,6 +26,9 @@ export const disable = ({ endpoint, type }: Ending) =>
   withLockTimeout(
     Effect.gen(function* () {
       const [row] = yield* endpoints.lock([refOf(endpoint)])
-      if (row?.state === "enabled" && isSame(row, endpoint)) yield* transitionEndpoint(row, { type, at: currentTime() })
+      if (row?.state !== "enabled" || !isSame(row, endpoint)) return
+      yield* transitionEndpoint(row, { type, at: currentTime() })
+      const object = { kind: "webhook_endpoint", id: row.id }
+      recordActivity(yield* unitOfWork, [activity(tenantOf(row), SYSTEM, "webhook_endpoint.disable", object)])
     }),
   )
