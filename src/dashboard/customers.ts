@@ -8,18 +8,15 @@ import { nudgeApi } from "../outbound/nudge/api.ts"
 import { type CustomerView, customerMain } from "../pages/dashboard/customer.ts"
 import { when } from "../pages/dashboard/parts.ts"
 import { html } from "../pages/html.ts"
-import { may } from "../security/role/rights.ts"
 import { actionPage } from "./actions.ts"
 import { type Input, pairsTyped } from "./inputs.ts"
 import { listPages } from "./lists.ts"
-import { call, memberPage, show, type Viewer, withNotice } from "./pages.ts"
+import { call, canOperate, memberPage, show, withNotice } from "./pages.ts"
 
 type Row = typeof Customer.Type
 
 /** How many objects of a kind the page of a customer shows. */
 const SHOWN = "10"
-
-const canOperate = ({ session, environment }: Viewer): boolean => may(session.role, "operate", environment === "live")
 
 const list = listPages<Row>({
   path: "/customers",
