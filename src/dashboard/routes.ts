@@ -4,7 +4,9 @@ import { assetRoutes } from "./assets.ts"
 import { customerRoutes } from "./customers.ts"
 import { homeRoutes } from "./home.ts"
 import { passkeyRoutes } from "./passkeys.ts"
+import { planRoutes } from "./plans.ts"
 import { signInRoutes } from "./signIn.ts"
+import { subscriptionRoutes } from "./subscriptions.ts"
 
 export const dashboardRoutes = [
   ...assetRoutes,
@@ -13,4 +15,6 @@ export const dashboardRoutes = [
   ...accountRoutes,
   ...homeRoutes,
   ...customerRoutes,
+  ...subscriptionRoutes,
+  ...planRoutes,
 ]
