@@ -5,6 +5,9 @@ import type { SubscriptionContext } from "./periods.ts"
 export const SUBSCRIPTION_STATUSES = ["incomplete", "trialing", "active", "past_due", "paused", "cancelled"] as const
 export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]
 
+/** The statuses in which units are counted. */
+export const UNIT_STATUSES: ReadonlyArray<SubscriptionStatus> = ["trialing", "active", "past_due"]
+
 const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
   created: "incomplete",
   checkout: "incomplete",

@@ -41,6 +41,8 @@ export interface Action {
   // biome-ignore lint/suspicious/noExplicitAny: a declaration of any endpoint; the body is checked by the endpoint itself
   readonly declaration: Declaration<any, any, Schema.Top, boolean>
   readonly subject: (viewer: Viewer) => Result<Subject>
+  /** The page that stands in its place until the address says what it is about, such as the customer; undefined: it does. */
+  readonly instead?: (viewer: Viewer) => Result<PublicResponse | undefined>
   /** Segments of the endpoint's path, by default those of the page. */
   readonly params?: (viewer: Viewer) => Readonly<Record<string, string>>
   /** Parts of the body that no field has. */
@@ -69,13 +71,16 @@ interface Shown {
   readonly hasChanged?: boolean
 }
 
+/** The address of the page with its query, which says what the action is about. */
+const addressOf = ({ path, search }: Viewer): string => (search.size === 0 ? path : `${path}?${search}`)
+
 /** A message that begins with the parameter's name, as it reads at its field. */
 const spoken = (message: string, param: string): string =>
   message.startsWith(`${param} `) ? `This ${message.slice(param.length + 1)}` : message
 
 /** Where a refusal belongs: the field that its parameter names, or the whole form. */
 const placed = ({ param, message }: Problem, fields: ReadonlyArray<Field>) => {
-  const name = param?.replaceAll(/\[\d+\]/g, "")
+  const name = param?.replaceAll(/\[[^\]]*\]/g, "")
   const field = fields.find((one) => name !== undefined && (one.name === name || name.startsWith(`${one.name}.`)))
   return field === undefined
     ? { refusal: message, wrong: NOTHING_WRONG }
@@ -85,6 +90,7 @@ const placed = ({ param, message }: Problem, fields: ReadonlyArray<Field>) => {
 /** Makes the page of an action. */
 export const actionPage = (action: Action) => {
   const { declaration, button, isDanger = false, isSensitive = false } = action
+  const { instead = () => Effect.succeed(undefined) } = action
   const hasDryRun = declaration.dryRun === true
 
   const showForm = (viewer: Viewer, subject: Subject, shown: Shown): PublicResponse => {
@@ -100,7 +106,7 @@ export const actionPage = (action: Action) => {
       refusal,
       button,
       isDanger,
-      path: viewer.path,
+      path: addressOf(viewer),
       formToken: viewer.formToken,
       attempt: shown.attempt ?? randomToken(),
       hasReview: hasDryRun,
@@ -139,6 +145,8 @@ export const actionPage = (action: Action) => {
   }
 
   const submit = Effect.fnUntraced(function* (viewer: Viewer, form: Form) {
+    const other = yield* instead(viewer)
+    if (other !== undefined) return other
     const subject = yield* action.subject(viewer)
     const { body, wrong } = read(viewer, subject, form)
     const { typed } = form
@@ -159,6 +167,8 @@ export const actionPage = (action: Action) => {
 
   /** Shows the form. Without fields there is nothing to fill in: the review is shown at once. */
   const open = Effect.fnUntraced(function* (viewer: Viewer) {
+    const other = yield* instead(viewer)
+    if (other !== undefined) return other
     const subject = yield* action.subject(viewer)
     const { initial: typed } = subject
     if (subject.fields.length > 0 || !hasDryRun) return showForm(viewer, subject, { typed })

@@ -6,20 +6,20 @@ import { customerApi } from "../billing/customer/api.ts"
 import { subscriptionApi } from "../billing/subscription/api.ts"
 import { nudgeApi } from "../outbound/nudge/api.ts"
 import { type CustomerView, customerMain } from "../pages/dashboard/customer.ts"
+import type { Choice } from "../pages/dashboard/fields.ts"
 import { when } from "../pages/dashboard/parts.ts"
 import { html } from "../pages/html.ts"
-import { may } from "../security/role/rights.ts"
 import { actionPage } from "./actions.ts"
+import { clockChoices } from "./choices.ts"
+import { customerMethodRoutes } from "./customerMethods.ts"
 import { type Input, pairsTyped } from "./inputs.ts"
 import { listPages } from "./lists.ts"
-import { call, memberPage, show, type Viewer, withNotice } from "./pages.ts"
+import { call, canOperate, memberPage, show, withNotice } from "./pages.ts"
 
 type Row = typeof Customer.Type
 
 /** How many objects of a kind the page of a customer shows. */
 const SHOWN = "10"
-
-const canOperate = ({ session, environment }: Viewer): boolean => may(session.role, "operate", environment === "live")
 
 const list = listPages<Row>({
   path: "/customers",
@@ -59,17 +59,26 @@ const FIELDS: ReadonlyArray<Input> = [
   { name: "metadata", label: "Metadata", kind: "lines", hint: "One key=value in each line" },
 ]
 
+const clockField = (clocks: ReadonlyArray<Choice>): Input => ({
+  name: "test_clock",
+  label: "Test clock",
+  kind: "select",
+  choices: [{ value: "", label: "none: real time" }, ...clocks],
+})
+
 const create = actionPage({
   path: "/customers/new",
   declaration: customerApi.create,
-  subject: ({ base }) =>
-    Effect.succeed({
+  subject: Effect.fnUntraced(function* (viewer) {
+    const clocks = yield* clockChoices(viewer)
+    return {
       title: "New customer",
       about: null,
-      initial: new Map(),
-      backTo: `${base}/customers`,
-      fields: FIELDS,
-    }),
+      initial: new Map([["test_clock", [viewer.search.get("test_clock") ?? ""]]]),
+      backTo: `${viewer.base}/customers`,
+      fields: clocks.length === 0 ? FIELDS : [...FIELDS, clockField(clocks)],
+    }
+  }),
   button: "Create the customer",
   done: ({ base }, { id }) => withNotice(`${base}/customers/${id}`, "created"),
 })
@@ -89,7 +98,7 @@ const edit = actionPage({
         ["metadata", [pairsTyped(data.metadata)]],
       ]),
       backTo: `${viewer.base}/customers/${data.id}`,
-      fields: FIELDS,
+      fields: FIELDS.map((field) => (field.name === "metadata" ? { ...field, before: data.metadata } : field)),
     }
   }),
   button: "Save",
@@ -127,4 +136,4 @@ const one = memberPage(
   },
 )
 
-export const customerRoutes = [...list, create, edit, one]
+export const customerRoutes = [...list, create, edit, ...customerMethodRoutes, one]

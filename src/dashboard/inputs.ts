@@ -9,14 +9,21 @@ const LAGOS_OFFSET_MS = 3_600_000
 
 /** A field with its place in the body. */
 export interface Input extends Field {
-  /** What an empty field means: the parameter is left out (by default), or it is null, or it is an empty text. */
+  /**
+   * What an empty field means: the parameter is left out (by default), or it is null, or it is an empty text. Checkboxes without a choice are an
+   * empty list unless this says `omit`.
+   */
   readonly whenEmpty?: "omit" | "null" | "empty"
   /** Whether the parameter is a list of whole numbers, typed as `1, 3, 7`. */
   readonly isNumberList?: boolean
   /** Whether the parameter is a list of words, one in each line. */
   readonly isTextList?: boolean
+  /** Whether the parameter is true or false, typed as these words. */
+  readonly isFlag?: boolean
   /** Whether the parameter is an object, typed as JSON. */
   readonly isJson?: boolean
+  /** For `lines` that change an object: the pairs that it has. A pair whose line is gone is removed. */
+  readonly before?: Readonly<Record<string, string>>
 }
 
 /** An amount as people type it, such as `2,500.00` or `₦2500`, in kobo; undefined: it is none. */
@@ -71,9 +78,19 @@ const objectOf = (typed: string): object | undefined => {
   }
 }
 
-const readText = ({ kind, isNumberList = false, isTextList = false, isJson = false }: Input, typed: string): Read => {
+/** Pairs that change the ones before: an empty value removes one that is gone. */
+const pairsAfter = (typed: string, before: Readonly<Record<string, string>>) => {
+  const pairs = pairsOf(typed)
+  return pairs && { ...Object.fromEntries(Object.keys(before).map((key) => [key, ""])), ...pairs }
+}
+
+const readText = (
+  { kind, isNumberList = false, isTextList = false, isFlag = false, isJson = false, before = {} }: Input,
+  typed: string,
+): Read => {
+  if (isFlag) return { value: typed === "true" }
   if (isTextList) return { value: typed.split(/[,\s]+/).filter(Boolean) }
-  if (isJson) return orWrong(objectOf(typed), 'Type an object as JSON, such as {"amount": 500000}.')
+  if (isJson) return orWrong(objectOf(typed), 'Type an object as JSON, such as {"seats": 5}.')
   if (isNumberList)
     return {
       value: typed
@@ -87,7 +104,7 @@ const readText = ({ kind, isNumberList = false, isTextList = false, isJson = fal
     case "instant":
       return orWrong(instantOf(typed), "Type a day and a time, such as 2027-03-01 09:00.")
     case "lines":
-      return orWrong(pairsOf(typed), "Type one key=value in each line.")
+      return orWrong(pairsAfter(typed, before), "Type one key=value in each line.")
     case "number":
       return { value: numberOf(typed) }
     default:
@@ -116,10 +133,12 @@ export const readInputs = (
   for (const input of inputs) {
     const { name, kind, whenEmpty = "omit" } = input
     if (kind === "checkbox") put(body, name, form.get(name) === "true")
-    else if (kind === "checkboxes") put(body, name, form.all(name))
-    else {
+    else if (kind === "checkboxes") {
+      const chosen = form.all(name)
+      if (chosen.length > 0 || input.whenEmpty !== "omit") put(body, name, chosen)
+    } else {
       const typed = form.get(name)
-      if (typed !== "") {
+      if (typed !== "" || input.before !== undefined) {
         const read = readText(input, typed)
         if ("wrong" in read) wrong.set(name, read.wrong)
         else put(body, name, read.value)

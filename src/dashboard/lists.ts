@@ -1,5 +1,8 @@
 /** The pages of lists: the API's lists with their filters and cursors, as a table and as CSV (decision R8). */
 import { Effect, type Schema } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import type { Problem } from "../base/problem.ts"
+import type { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Declaration } from "../http/Endpoint.ts"
 import type { Choice, Field } from "../pages/dashboard/fields.ts"
 import { listMain } from "../pages/dashboard/list.ts"
@@ -20,6 +23,11 @@ export interface List<Row> {
   readonly right: Right
   readonly declaration: Declaration<unknown, unknown, Schema.Top, true>
   readonly expand?: ReadonlyArray<string>
+  /** Adds what the API does not say to the rows of a page. */
+  readonly complete?: (
+    viewer: Viewer,
+    rows: ReadonlyArray<Row>,
+  ) => Effect.Effect<ReadonlyArray<Row>, Problem | SqlError.SqlError, TenantDatabase | SqlClient.SqlClient>
   /** The filters, by the parameters of the API. */
   readonly filters: ReadonlyArray<Field>
   /** What the list says about itself, under its title. */
@@ -75,12 +83,13 @@ interface ListMeta {
 /** Makes the pages of a list: the table, and the file. */
 export const listPages = <Row>(list: List<Row>) => {
   const { path, title, right, declaration, expand = [], filters, about, columns, csv } = list
-  const read = (viewer: Viewer, query: Readonly<Record<string, string | undefined>>) =>
-    Effect.map(call(viewer, declaration, { query, expand }), ({ data, meta }) => ({
-      // The declaration's response is the list's row.
-      rows: data as ReadonlyArray<Row>,
-      next: (meta as unknown as ListMeta).next_cursor,
-    }))
+  const { complete = (_, rows) => Effect.succeed(rows) } = list
+  const read = Effect.fnUntraced(function* (viewer: Viewer, query: Readonly<Record<string, string | undefined>>) {
+    const { data, meta } = yield* call(viewer, declaration, { query, expand })
+    // The declaration's response is the list's row.
+    const rows = yield* complete(viewer, data as ReadonlyArray<Row>)
+    return { rows, next: (meta as unknown as ListMeta).next_cursor }
+  })
   const page = memberPage(
     `/dashboard/:environment${path}`,
     { right },

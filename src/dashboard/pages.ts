@@ -17,7 +17,7 @@ import { type Environment, type Frame, frame } from "../pages/dashboard/frame.ts
 import { notice, pageHead } from "../pages/dashboard/parts.ts"
 import { DASHBOARD_HEADERS } from "../pages/headers.ts"
 import { type Html, html } from "../pages/html.ts"
-import type { Right } from "../security/role/rights.ts"
+import { may, type Right } from "../security/role/rights.ts"
 import { readCookie } from "./cookies.ts"
 import { type Form, formTokenOf, readForm } from "./forms.ts"
 import { noticeOf } from "./notices.ts"
@@ -42,6 +42,10 @@ export interface Viewer {
   readonly formToken: string
   readonly request: PublicRequest
 }
+
+/** Whether the viewer may create and change objects here. */
+export const canOperate = ({ session, environment }: Pick<Viewer, "session" | "environment">): boolean =>
+  may(session.role, "operate", environment === "live")
 
 type Result<R> = Effect.Effect<PublicResponse, Problem | SqlError.SqlError, R>
 

@@ -6,8 +6,10 @@ import { eventRoutes } from "./events.ts"
 import { homeRoutes } from "./home.ts"
 import { keyRoutes } from "./keys.ts"
 import { passkeyRoutes } from "./passkeys.ts"
+import { planRoutes } from "./plans.ts"
 import { sandboxRoutes } from "./sandbox.ts"
 import { signInRoutes } from "./signIn.ts"
+import { subscriptionRoutes } from "./subscriptions.ts"
 import { teamRoutes } from "./team.ts"
 import { webhookRoutes } from "./webhooks.ts"
 
@@ -23,4 +25,6 @@ export const dashboardRoutes = [
   ...webhookRoutes,
   ...eventRoutes,
   ...sandboxRoutes,
+  ...subscriptionRoutes,
+  ...planRoutes,
 ]

@@ -4,7 +4,7 @@
  */
 import { Effect, Exit } from "effect"
 import { type SubscriptionEvent, UNIT_ACTIONS, type UnitAction } from "../../../machines/events.ts"
-import type { SubscriptionStatus } from "../../../machines/status.ts"
+import { UNIT_STATUSES } from "../../../machines/status.ts"
 import { newId } from "../../base/ids.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../../base/money.ts"
 import { invalid, problem } from "../../base/problem.ts"
@@ -56,8 +56,6 @@ export const finishReport = (tenant: Tenant, id: string) =>
 
 /** Far above any meter, far below the limit of exact integers. */
 const MAX_UNITS = 1_000_000_000_000
-
-const COUNTING: ReadonlyArray<SubscriptionStatus> = ["trialing", "active", "past_due"]
 
 /** The period's units after a report, and the event on the subscription, if any. */
 interface Counted {
@@ -114,7 +112,7 @@ const take = Effect.fnUntraced(function* (found: Found, { body: report }: Report
     return yield* invalid("timestamp", `timestamp must not be in the future: it is ${formatInstant(now)}.`)
   }
   const action = report.action ?? "increment"
-  if (!COUNTING.includes(row.status)) {
+  if (!UNIT_STATUSES.includes(row.status)) {
     return yield* problem("subscription_state_invalid", `The subscription is ${row.status}: it takes no units.`)
   }
   if (row.state === "ending")

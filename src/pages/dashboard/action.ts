@@ -1,6 +1,6 @@
 /** Renders the page of an action: its fields, what it will do, and the button that does it. */
 import { type Html, html } from "../html.ts"
-import { errorSummary, type Field, fieldRow, hiddenField, type Typed, type Wrong } from "./fields.ts"
+import { errorSummary, type Field, fieldRows, hiddenField, type Typed, type Wrong } from "./fields.ts"
 import { notice, pageHead } from "./parts.ts"
 import { type Changes, changesMain } from "./review.ts"
 
@@ -46,7 +46,7 @@ export const actionMain = (view: ActionView): Html => {
   const reviewButton = html`<button class="${review === null ? "button" : "plain"}" name="intent" value="review">${review === null ? "Review" : "Review again"}</button>`
   return html`${pageHead(title, about)}<form method="post" action="${path}" class="form">${errorSummary(fields, wrong, refusal)}${hiddenField("form_token", formToken)}${hiddenField("attempt", attempt)}${
     fields.length > 0 &&
-    html`<div class="card stack">${fields.map((field) => fieldRow(field, typed, wrong))}<p class="actions">${hasReview ? reviewButton : confirmButton(view)}</p></div>
+    html`<div class="card stack">${fieldRows(fields, typed, wrong)}<p class="actions">${hasReview ? reviewButton : confirmButton(view)}</p></div>
 `
   }${fields.length === 0 && !hasReview && html`<p class="actions">${confirmButton(view)}</p>`}${reviewCard(view)}</form>
 <p class="section"><a href="${backTo}">Back without doing this</a></p>`

@@ -28,13 +28,35 @@ export const idIn = (field: unknown): string =>
 
 const nothing = (text: string): Html => html`<p class="quiet">${text}</p>`
 
+const methodsSection = ({ base, customer, methods, canOperate }: CustomerView): Html => {
+  const path = `${base}/customers/${customer.id}`
+  const isDefault = (id: string) => id === customer.default_payment_method?.id
+  const act = ({ id }: typeof PaymentMethod.Type): Html =>
+    html`${!isDefault(id) && html`<a href="${`${path}/default-method?method=${id}`}">Make it the default</a> · `}<a href="${`${path}/payment-methods/${id}/remove`}">Remove</a>`
+  const rows =
+    methods.length === 0
+      ? nothing("None yet: let the customer add one at a checkout (Collect a payment method).")
+      : table(
+          "Payment methods",
+          [
+            { name: "Method", cell: (row: typeof PaymentMethod.Type) => paymentMethod(row) },
+            { name: "Expires", cell: (row) => expiry(row) ?? "–" },
+            { name: "Default", cell: ({ id }) => (isDefault(id) ? "yes" : "no") },
+            ...(canOperate ? [{ name: "Actions", cell: act }] : []),
+          ],
+          methods,
+        )
+  return html`${rows}${canOperate && html`<p class="pager"><a href="${`${path}/default-method`}">Choose how the customer pays</a></p>`}`
+}
+
 export const customerMain = (view: CustomerView): Html => {
-  const { base, customer, methods, subscriptions, charges, nudges, canOperate } = view
+  const { base, customer, subscriptions, charges, nudges, canOperate } = view
   const { id } = customer
   const actions: ReadonlyArray<ActionLink> = [
     { href: `${base}/subscriptions/new?customer=${id}`, label: "New subscription", isMain: true },
     { href: `${base}/charges/new?customer=${id}`, label: "Charge once" },
     { href: `${base}/nudges/new?customer=${id}`, label: "Send a nudge" },
+    { href: `${base}/checkout-sessions/new?mode=setup&customer=${id}`, label: "Collect a payment method" },
     { href: `${base}/customers/${id}/edit`, label: "Change" },
   ]
   return html`${pageHead(customer.name, html`<code>${id}</code>`, canOperate ? actions : [])}${facts([
@@ -67,19 +89,7 @@ ${section(
         ],
         subscriptions,
       ),
-)}${section(
-  "Payment methods",
-  methods.length === 0
-    ? nothing("None: let the customer add one at a checkout in setup mode.")
-    : table(
-        "Payment methods",
-        [
-          { name: "Method", cell: (row: typeof PaymentMethod.Type) => paymentMethod(row) },
-          { name: "Expires", cell: (row) => expiry(row) ?? "–" },
-        ],
-        methods,
-      ),
-)}${section(
+)}${section("Payment methods", methodsSection(view))}${section(
   "Charges",
   charges.length === 0
     ? nothing("None.")

@@ -33,6 +33,8 @@ export interface Field {
   readonly autocomplete?: string
   readonly maxlength?: number
   readonly isFocused?: boolean
+  /** The heading of the group that it belongs to; fields of a group follow each other. */
+  readonly group?: string
   /** A filter of a list: it is not called optional. */
   readonly isFilter?: boolean
 }
@@ -116,6 +118,16 @@ ${control(field, values, error, described === "" ? null : described)}
 ${wrongText}</div>
 `
 }
+
+/** Renders fields in their groups. */
+export const fieldRows = (fields: ReadonlyArray<Field>, typed: Typed, wrong: Wrong): ReadonlyArray<Html> =>
+  [...Map.groupBy(fields, ({ group }) => group)].map(([name, inGroup]) => {
+    const rows = inGroup.map((field) => fieldRow(field, typed, wrong))
+    return name === undefined
+      ? html`${rows}`
+      : html`<fieldset class="field-group"><legend>${name}</legend>${rows}</fieldset>
+`
+  })
 
 /** Renders the errors of fields at the top of a form, and one of the whole form. */
 export const errorSummary = (fields: ReadonlyArray<Field>, wrong: Wrong, refusal: string | null): Html | false => {
