@@ -5,6 +5,7 @@ import { customerRoutes } from "./customers.ts"
 import { homeRoutes } from "./home.ts"
 import { passkeyRoutes } from "./passkeys.ts"
 import { signInRoutes } from "./signIn.ts"
+import { subscriptionRoutes } from "./subscription.ts"
 
 export const dashboardRoutes = [
   ...assetRoutes,
@@ -13,4 +14,5 @@ export const dashboardRoutes = [
   ...accountRoutes,
   ...homeRoutes,
   ...customerRoutes,
+  ...subscriptionRoutes,
 ]
