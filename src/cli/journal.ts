@@ -1,5 +1,6 @@
 /** `journal …`: proves the journal of the lifecycles, and shows the life of one object. */
-import { writeFile } from "node:fs/promises"
+import { readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
 import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { draw, pictureOf, type Step } from "../pages/pictures/draw.ts"
@@ -81,13 +82,13 @@ const inWords = ({ id, kind, account, livemode, state, transitions, upcoming }: 
 
 const stepOf = (item: Item): Step => ({ from: item.from, to: item.to, trigger: String(item.event.type) })
 
-/** Draws the machine of an actor with the path that it has taken. Every kind has a picture. */
-const pictureFor = ({ id, kind, state }: FoundActor, transitions: ReadonlyArray<Item>): string =>
-  draw(pictureOf(kind)!, {
-    title: `The machine of ${id}, now in ${state}`,
-    path: transitions.map(stepOf),
-    current: state,
-  })
+const STYLE = join(import.meta.dirname, "../pages/pictures/machine.css")
+
+/** Draws the machine of an actor with the path that it has taken, as a file that contains its style. Every kind has a picture. */
+const pictureFor = ({ id, kind, state }: FoundActor, transitions: ReadonlyArray<Item>, style: string): string => {
+  const title = `The machine of ${id}, now in ${state}`
+  return draw(pictureOf(kind)!, { title, path: transitions.map(stepOf), current: state }, style)
+}
 
 const showLife = Command.make(
   "show",
@@ -103,9 +104,8 @@ const showLife = Command.make(
       return yield* new Refused({ message: `Several accounts have ${id}: name one with --account.` })
     const transitions = yield* wholeTimeline(actor)
     if (svg !== undefined) {
-      const drawn = pictureFor(actor, transitions)
       yield* Effect.tryPromise({
-        try: () => writeFile(svg, drawn),
+        try: async () => writeFile(svg, pictureFor(actor, transitions, await readFile(STYLE, "utf8"))),
         catch: (error) => new Refused({ message: `${svg} cannot be written: ${(error as Error).message}` }),
       })
     }

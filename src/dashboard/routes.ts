@@ -9,6 +9,7 @@ import { passkeyRoutes } from "./passkeys.ts"
 import { planRoutes } from "./plans.ts"
 import { sandboxRoutes } from "./sandbox.ts"
 import { signInRoutes } from "./signIn.ts"
+import { subscriptionPageRoutes } from "./subscription.ts"
 import { subscriptionRoutes } from "./subscriptions.ts"
 import { teamRoutes } from "./team.ts"
 import { webhookRoutes } from "./webhooks.ts"
@@ -27,4 +28,5 @@ export const dashboardRoutes = [
   ...sandboxRoutes,
   ...subscriptionRoutes,
   ...planRoutes,
+  ...subscriptionPageRoutes,
 ]

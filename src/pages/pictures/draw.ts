@@ -61,67 +61,115 @@ const takenBy = (arrows: ReadonlyArray<Arrow>, path: ReadonlyArray<Step>): Reado
     }),
   )
 
-const STYLE = `
-  .machine { --ink: #1c2733; --faint: #8795a5; --paper: #ffffff; --path: #0b6e4f; --here: #ffd166; font: 12px ui-sans-serif, system-ui, sans-serif; }
-  @media (prefers-color-scheme: dark) { .machine { --ink: #e6edf3; --faint: #77869a; --paper: #12181f; --path: #4cc38a; --here: #8a6d1a; } }
-  .machine rect { fill: var(--paper); stroke: var(--faint); }
-  .machine text { fill: var(--ink); }
-  .machine .arrow path { fill: none; stroke: var(--faint); }
-  .machine .arrow text { fill: var(--faint); font-size: 11px; }
-  .machine .arrow.taken path { stroke: var(--path); stroke-width: 2.5; }
-  .machine .arrow.taken text { fill: var(--path); font-weight: 600; }
-  .machine .visited rect { stroke: var(--path); stroke-width: 2; }
-  .machine [aria-current] rect { fill: var(--here); }
-`
+/** A number that fits a badge: 999, 12.3k, 4.5M. */
+const short = (count: number): string => {
+  if (count < 1_000) return String(count)
+  const [divisor, unit] = count < 1_000_000 ? [1_000, "k"] : [1_000_000, "M"]
+  const value = count / divisor
+  return `${value < 99.95 ? Math.floor(value * 10) / 10 : Math.floor(value)}${unit}`
+}
 
-const drawState = (
-  { name, x, y, width, height, isGroup }: State,
-  visited: ReadonlySet<string>,
-  current: string | null,
-) => {
+/** A number at the right upper corner of a state. */
+const badge = ({ x, y, width }: State, count: number): string => {
+  const text = short(count)
+  const size = 14 + text.length * 7
+  const left = x + width - size + 8
+  return `<g class="count"><rect x="${left}" y="${y - 9}" width="${size}" height="18" rx="9"/><text x="${left + size / 2}" y="${y + 4}" text-anchor="middle">${text}</text></g>`
+}
+
+const drawState = (state: State, visited: ReadonlySet<string>, shown: Shown): string => {
+  const { name, x, y, width, height, isGroup } = state
+  const { current, states } = shown
+  const counted = states?.get(name)
   const label = name.split(".").at(-1)!
-  const isCurrent = name === current
   const wasThere = [...visited].some((one) => isIn(one, name))
   const place = isGroup
     ? `x="${x + 10}" y="${y + 20}"`
     : `x="${x + width / 2}" y="${y + height / 2 + 4}" text-anchor="middle"`
-  return `<g data-state="${escaped(name)}"${isCurrent ? ' aria-current="true"' : ""}${wasThere ? ' class="visited"' : ""}><rect x="${x}" y="${y}" width="${width}" height="${height}" rx="${isGroup ? 12 : 8}"/><text ${place}>${escaped(label)}</text></g>`
+  const content = `<rect x="${x}" y="${y}" width="${width}" height="${height}" rx="${isGroup ? 12 : 8}"/><text ${place}>${escaped(label)}</text>${counted === undefined ? "" : badge(state, counted.count)}`
+  const href = counted?.href ?? null
+  const linked =
+    href === null
+      ? content
+      : `<a href="${escaped(href)}" aria-label="${escaped(`${name}: ${counted!.count}`)}">${content}</a>`
+  const attributes = [
+    name === current ? ' aria-current="true"' : "",
+    counted === undefined ? "" : ` data-count="${counted.count}"`,
+    wasThere ? ' class="visited"' : "",
+  ]
+  return `<g data-state="${escaped(name)}"${attributes.join("")}>${linked}</g>`
 }
 
-const drawArrow = ({ from, to, points, label }: Arrow, head: string, isTaken: boolean): string => {
+const drawArrow = (arrow: Arrow, head: string, isTaken: boolean, count: number | undefined): string => {
+  const { from, to, points, label } = arrow
   const [[x, y], ...rest] = points as [readonly [number, number], ...Array<readonly [number, number]>]
   const path = `M${x} ${y}${rest.map(([left, top]) => `L${left} ${top}`).join("")}`
-  const lines = label.lines
+  const counted = count === undefined || count === 0 ? [] : [`${short(count)} ×`]
+  const lines = [...label.lines, ...counted]
     .map((line, index) => `<tspan x="${label.x + 3}" y="${label.y + 11 + index * 15}">${escaped(line)}</tspan>`)
     .join("")
-  return `<g class="arrow${isTaken ? " taken" : ""}" data-from="${escaped(from)}" data-to="${escaped(to)}"><path d="${path}" marker-end="url(#${head})"/><text>${lines}</text></g>`
+  return `<g class="arrow${isTaken ? " taken" : ""}" data-from="${escaped(from)}" data-to="${escaped(to)}"${count === undefined ? "" : ` data-count="${count}"`}><path d="${path}" marker-end="url(#${head})"/><text>${lines}</text></g>`
 }
 
-const marker = (id: string, color: string): string =>
-  `<marker id="${id}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" style="fill:var(${color});stroke:none"/></marker>`
+const marker = (id: string, kind: string): string =>
+  `<marker id="${id}" class="head ${kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker>`
 
-/** What a picture shows besides the machine: its title for people who cannot see it, the path of an actor and its state now. */
+/** What is counted of a state: its actors now, and the page that lists them (null: there is none). */
+export interface CountedState {
+  readonly count: number
+  readonly href: string | null
+}
+
+/** How many transitions went from one state to another by a trigger. */
+export interface CountedStep extends Step {
+  readonly transitions: number
+}
+
+/**
+ * Returns how many transitions took each arrow. A transition that may have taken several arrows (it passed through a state that decides)
+ * counts for the first of those that lead where it went.
+ */
+export const arrowCounts = (
+  arrows: ReadonlyArray<Arrow>,
+  steps: ReadonlyArray<CountedStep>,
+): ReadonlyMap<Arrow, number> => {
+  const counts = new Map(arrows.map((arrow) => [arrow, 0]))
+  for (const step of steps) {
+    const possible = arrows.filter((arrow) => matches(arrow, step))
+    const arrow = possible.find(({ to }) => isIn(step.to, to)) ?? possible[0]
+    if (arrow !== undefined) counts.set(arrow, counts.get(arrow)! + step.transitions)
+  }
+  return counts
+}
+
+/** What a picture shows besides the machine: its title for people who cannot see it, the path and the state of an actor, and counts. */
 export interface Shown {
   readonly title: string
   readonly path?: ReadonlyArray<Step>
   readonly current?: string
+  /** By the names of states. */
+  readonly states?: ReadonlyMap<string, CountedState>
+  readonly arrows?: ReadonlyMap<Arrow, number>
 }
 
-/** Draws a picture. A path is in a strong colour, the state now is filled. */
-export const draw = ({ width, height, states, arrows }: Picture, { title, path = [], current }: Shown): string => {
+/** Draws a picture; the page has the style (machine.css). A path is in a strong colour, the state now is filled. */
+export const draw = ({ width, height, states, arrows }: Picture, shown: Shown, style = ""): string => {
+  const { title, path = [] } = shown
   const taken = takenBy(arrows, path)
   // Several pictures may stand on one page.
   const name = title.replaceAll(/[^A-Za-z0-9]+/g, "-")
   const [head, takenHead] = [`head-${name}`, `taken-head-${name}`]
   const visited = new Set(path.flatMap(({ from, to }) => [from, to]))
   const plain = arrows.filter((arrow) => !taken.has(arrow))
+  // A picture with links is a group: within an image they could not be reached.
+  const role = [...(shown.states?.values() ?? [])].some(({ href }) => href !== null) ? "group" : "img"
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" class="machine" viewBox="-8 -8 ${width + 16} ${height + 16}" width="${width + 16}" height="${height + 16}" role="img" aria-label="${escaped(title)}">`,
-    `<style>${STYLE}</style>`,
-    `<defs>${marker(head, "--faint")}${marker(takenHead, "--path")}</defs>`,
-    ...states.map((state) => drawState(state, visited, current ?? null)),
-    ...plain.map((arrow) => drawArrow(arrow, head, false)),
-    ...[...taken].map((arrow) => drawArrow(arrow, takenHead, true)),
+    `<svg xmlns="http://www.w3.org/2000/svg" class="machine" viewBox="-8 -12 ${width + 16} ${height + 20}" width="${width + 16}" height="${height + 20}" role="${role}" aria-label="${escaped(title)}">`,
+    ...(style === "" ? [] : [`<style>${style}</style>`]),
+    `<defs>${marker(head, "plain")}${marker(takenHead, "taken")}</defs>`,
+    ...states.map((state) => drawState(state, visited, shown)),
+    ...plain.map((arrow) => drawArrow(arrow, head, false, shown.arrows?.get(arrow))),
+    ...[...taken].map((arrow) => drawArrow(arrow, takenHead, true, shown.arrows?.get(arrow))),
     "</svg>",
     "",
   ].join("\n")
