@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import type { Problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
+import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { type ActivityRow, activity, recordActivity } from "../http/activity.ts"
 import { findAccount, renameAccount, transitionLiveAccess } from "../merchants/account/accounts.ts"
@@ -22,15 +23,15 @@ import { call, goTo, memberPage, show, type Viewer, withNotice } from "./pages.t
 import { siteOf } from "./passkeys.ts"
 import { readEmail } from "./signIn.ts"
 
-/** Changes the account as its member, and records it, in one transaction. */
-export const changing = <A, E, R>(
+/** Changes what belongs to a tenant as its member, and records it, in one transaction. */
+export const changingIn = <A, E, R>(
+  tenant: Tenant,
   { session, member }: Viewer,
   action: string,
   objectOf: (made: A) => { readonly kind: string; readonly id: string } | null,
   work: Effect.Effect<A, E, R>,
 ) =>
   Effect.flatMap(TenantDatabase, ({ writing }) => {
-    const tenant = membersOf(session.account_id)
     const actor = {
       actor_kind: "member",
       actor_id: session.member_id,
@@ -45,6 +46,14 @@ export const changing = <A, E, R>(
     })
     return writing(tenant, recorded)
   })
+
+/** Changes the account as its member, and records it, in one transaction. */
+export const changing = <A, E, R>(
+  viewer: Viewer,
+  action: string,
+  objectOf: (made: A) => { readonly kind: string; readonly id: string } | null,
+  work: Effect.Effect<A, E, R>,
+) => changingIn(membersOf(viewer.session.account_id), viewer, action, objectOf, work)
 
 /** Reads what belongs to the whole account. */
 const readingAccount = <A, E, R>({ session }: Viewer, work: Effect.Effect<A, E, R>) =>

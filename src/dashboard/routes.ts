@@ -1,6 +1,9 @@
 /** All routes of the dashboard. */
 import { accountRoutes } from "./account.ts"
 import { assetRoutes } from "./assets.ts"
+import { bookExportRoutes } from "./bookExports.ts"
+import { bookRoutes } from "./books.ts"
+import { closingRoutes } from "./closing.ts"
 import { customerRoutes } from "./customers.ts"
 import { homeRoutes } from "./home.ts"
 import { passkeyRoutes } from "./passkeys.ts"
@@ -13,4 +16,7 @@ export const dashboardRoutes = [
   ...accountRoutes,
   ...homeRoutes,
   ...customerRoutes,
+  ...closingRoutes,
+  ...bookExportRoutes,
+  ...bookRoutes,
 ]
