@@ -131,6 +131,55 @@ COMMENT ON COLUMN ledger_closing.through IS 'The last closed day after this acti
 COMMENT ON COLUMN ledger_closing.reason IS 'Why the month was opened again, or closed despite breaches or exceptions; null: there were none when it was closed.';
 GRANT SELECT ON ledger_closing TO billing_request;
 
+-- An account closes its own months too. A closing holds for statements that begin at or after holds_from, which is a moment after its commit:
+-- all functions and triggers of one statement see the same closings, without a lock.
+CREATE TABLE account_closing (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  no integer NOT NULL,
+  action text NOT NULL,
+  month date NOT NULL,
+  through date NOT NULL,
+  reason text,
+  at timestamptz NOT NULL,
+  holds_from timestamptz NOT NULL,
+  CONSTRAINT account_closing_pkey PRIMARY KEY (account_id, livemode, no),
+  CONSTRAINT account_closing_action_known CHECK (action IN ('close', 'reopen')),
+  CONSTRAINT account_closing_month_whole CHECK (extract(day FROM month) = 1),
+  CONSTRAINT account_closing_reason_bounded CHECK (octet_length(reason) <= 2000),
+  CONSTRAINT account_closing_reopened_for_a_reason CHECK (action = 'close' OR reason IS NOT NULL),
+  CONSTRAINT account_closing_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
+);
+COMMENT ON TABLE account_closing IS 'Closings and reopenings of months by one account, in one environment. The newest row shows which of its months it has closed. Months that ledger_closing closes are closed for all.';
+COMMENT ON COLUMN account_closing.no IS 'From 1, in the order of the closings.';
+COMMENT ON COLUMN account_closing.through IS 'The last closed day after this action. All earlier days are closed too.';
+COMMENT ON COLUMN account_closing.reason IS 'Why the month was opened again, or closed despite open items; null: there were none.';
+ALTER TABLE account_closing ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON account_closing TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+GRANT SELECT, INSERT ON account_closing TO billing_request;
+
+CREATE TABLE day_total (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  measure text NOT NULL,
+  event text NOT NULL,
+  day date NOT NULL,
+  xact bigint NOT NULL,
+  debit_kobo bigint NOT NULL,
+  credit_kobo bigint NOT NULL,
+  count bigint NOT NULL,
+  CONSTRAINT day_total_pkey PRIMARY KEY (account_id, livemode, measure, event, day, xact)
+);
+COMMENT ON TABLE day_total IS 'The books by day: the debits, credits and lines of each ledger account, by the rule of the entry; and the movements of recurring revenue. The statement that writes lines writes their totals too. A worker merges them (src/ledger/dayTotals.ts). The total of a day is the sum of its rows.';
+COMMENT ON COLUMN day_total.measure IS 'The ledger account; `mrr`: monthly recurring revenue.';
+COMMENT ON COLUMN day_total.event IS 'The rule of the entry; the kind of the movement.';
+COMMENT ON COLUMN day_total.xact IS 'The transaction that wrote it, so that no transaction waits for another; 0: merged.';
+COMMENT ON COLUMN day_total.count IS 'The number of lines or movements.';
+CREATE INDEX day_total_to_merge ON day_total (xact) WHERE xact <> 0;
+ALTER TABLE day_total ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON day_total TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+GRANT SELECT, INSERT, UPDATE ON day_total TO billing_request;
+
 -- By the end of the n-th day of a schedule floor(amount * n / days) of its revenue is recognised. The last day clears the rest.
 CREATE TABLE revenue_schedule (
   account_id text COLLATE "C" NOT NULL,
@@ -224,7 +273,16 @@ BEGIN
   PERFORM pg_advisory_xact_lock_shared(7301010, 0);
   RETURN coalesce((SELECT through + 1 FROM ledger_closing ORDER BY no DESC LIMIT 1), '-infinity');
 END $$;
-COMMENT ON FUNCTION ledger_open_from IS 'Returns the first day on which entries may be dated. No month can be closed before the running transaction ends.';
+COMMENT ON FUNCTION ledger_open_from() IS 'Returns the first day on which entries may be dated, as far as the closings of all accounts together say. No such month can be closed before the running transaction ends.';
+
+CREATE FUNCTION ledger_open_from(account text, live boolean) RETURNS date LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN greatest(ledger_open_from(), (
+    SELECT c.through + 1 FROM account_closing c
+    WHERE c.account_id = account AND c.livemode = live AND c.holds_from <= statement_timestamp() ORDER BY c.no DESC LIMIT 1
+  ));
+END $$;
+COMMENT ON FUNCTION ledger_open_from(text, boolean) IS 'Returns the first day on which entries of an account may be dated. It is the same during a whole statement.';
 
 CREATE FUNCTION open_revenue_day(account text, live boolean, clock text, wanted date) RETURNS date LANGUAGE plpgsql AS $$
 DECLARE
@@ -285,9 +343,11 @@ END $$;
 CREATE FUNCTION check_new_ledger_entries() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
   bad text;
-  open_from date := ledger_open_from();
+  open_from date;
 BEGIN
-  SELECT e.id INTO bad FROM new_entries e WHERE e.effective_on < open_from LIMIT 1;
+  SELECT b.id, b.open_from INTO bad, open_from FROM (
+    SELECT min(e.id) AS id, min(e.effective_on) AS first_on, ledger_open_from(e.account_id, e.livemode) AS open_from FROM new_entries e GROUP BY e.account_id, e.livemode
+  ) b WHERE b.first_on < b.open_from LIMIT 1;
   IF bad IS NOT NULL THEN
     RAISE EXCEPTION 'ledger entry %: the books are closed before %; date it then or later, and say in occurred_on when it happened', bad, open_from
       USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_month_open';
@@ -305,6 +365,45 @@ BEGIN
   END IF;
   RETURN NULL;
 END $$;
+
+CREATE FUNCTION total_new_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO day_total (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
+  SELECT l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on, pg_current_xact_id()::text::bigint,
+    coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0), coalesce(-sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0), 0), count(*)
+  FROM new_lines l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+  GROUP BY l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on
+  ON CONFLICT ON CONSTRAINT day_total_pkey DO UPDATE
+  SET debit_kobo = day_total.debit_kobo + excluded.debit_kobo, credit_kobo = day_total.credit_kobo + excluded.credit_kobo, count = day_total.count + excluded.count;
+  RETURN NULL;
+END $$;
+
+-- The lines of an entry are deleted before the entry.
+CREATE FUNCTION total_gone_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO day_total (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
+  SELECT l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on, pg_current_xact_id()::text::bigint,
+    -coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0), coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0), 0), -count(*)
+  FROM gone l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+  GROUP BY l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on
+  ON CONFLICT ON CONSTRAINT day_total_pkey DO UPDATE
+  SET debit_kobo = day_total.debit_kobo + excluded.debit_kobo, credit_kobo = day_total.credit_kobo + excluded.credit_kobo, count = day_total.count + excluded.count;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION total_movements() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE sign integer := CASE TG_OP WHEN 'DELETE' THEN -1 ELSE 1 END;
+BEGIN
+  INSERT INTO day_total (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
+  SELECT v.account_id, v.livemode, 'mrr', v.kind, v.moved_on, pg_current_xact_id()::text::bigint,
+    sign * coalesce(sum(v.change_kobo) FILTER (WHERE v.change_kobo > 0), 0), sign * coalesce(-sum(v.change_kobo) FILTER (WHERE v.change_kobo < 0), 0), sign * count(*)
+  FROM moved v GROUP BY v.account_id, v.livemode, v.kind, v.moved_on
+  ON CONFLICT ON CONSTRAINT day_total_pkey DO UPDATE
+  SET debit_kobo = day_total.debit_kobo + excluded.debit_kobo, credit_kobo = day_total.credit_kobo + excluded.credit_kobo, count = day_total.count + excluded.count;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER mrr_movement_totalled AFTER INSERT ON mrr_movement REFERENCING NEW TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION total_movements();
+CREATE TRIGGER mrr_movement_removed AFTER DELETE ON mrr_movement REFERENCING OLD TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION total_movements();
 
 CREATE FUNCTION refuse_ledger_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -324,10 +423,13 @@ END $$;
 
 CREATE TRIGGER ledger_account_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_account FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
 CREATE TRIGGER ledger_closing_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_closing FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
+CREATE TRIGGER account_closing_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON account_closing FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
 CREATE TRIGGER ledger_entry_whole AFTER INSERT ON ledger_entry REFERENCING NEW TABLE AS new_entries FOR EACH STATEMENT EXECUTE FUNCTION check_new_ledger_entries();
 CREATE TRIGGER ledger_entry_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entry FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
 CREATE TRIGGER ledger_entry_kept AFTER DELETE ON ledger_entry REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_loss();
 CREATE TRIGGER ledger_line_whole AFTER INSERT ON ledger_line REFERENCING NEW TABLE AS new_lines FOR EACH STATEMENT EXECUTE FUNCTION check_new_ledger_lines();
+CREATE TRIGGER ledger_line_totalled AFTER INSERT ON ledger_line REFERENCING NEW TABLE AS new_lines FOR EACH STATEMENT EXECUTE FUNCTION total_new_lines();
+CREATE TRIGGER ledger_line_removed AFTER DELETE ON ledger_line REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION total_gone_lines();
 CREATE TRIGGER ledger_line_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_line FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
 CREATE TRIGGER ledger_line_kept AFTER DELETE ON ledger_line REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_loss();
 

@@ -117,7 +117,7 @@ SELECT * FROM (VALUES
   ('suspense', 'Nothing is in suspense.'),
   ('invoices', 'Each merchant owes the same amount by its service invoices and by the service''s own books.'),
   ('mrr', 'The movements of each subscription sum to its monthly recurring revenue.'),
-  ('totals', 'The stored sums of closed months equal the sums of their lines.')
+  ('totals', 'The stored sums of closed months and of days equal the sums of their lines.')
 ) AS r (rule, meaning);
 COMMENT ON VIEW finance.rules IS 'The rules that the books must satisfy.';
 
@@ -585,6 +585,13 @@ FULL JOIN (
   SELECT account_id, livemode, ledger_account, sum(amount_kobo) AS kobo FROM ledger_line
   WHERE livemode AND effective_on < (SELECT finance.month_of(max(month) + 31) FROM ledger_totalled) AND finance.is_shown(account_id) GROUP BY 1, 2, 3
 ) l ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.ledger_account)
+WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0)
+UNION ALL
+SELECT coalesce(t.account_id, l.account_id), coalesce(t.livemode, l.livemode), NULL, 'totals', coalesce(t.measure, l.ledger_account),
+  format('%s of %s: %s kobo by the totals of days, %s by their lines', coalesce(t.measure, l.ledger_account), coalesce(t.account_id, l.account_id), coalesce(t.kobo, 0), coalesce(l.kobo, 0))
+FROM (SELECT account_id, livemode, measure, sum(debit_kobo - credit_kobo) AS kobo FROM day_total WHERE measure <> 'mrr' AND finance.is_shown(account_id) GROUP BY 1, 2, 3) t
+FULL JOIN (SELECT account_id, livemode, ledger_account, sum(amount_kobo) AS kobo FROM ledger_line WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) l
+  ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.measure)
 WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0)
 UNION ALL
 SELECT coalesce(p.account_id, b.account_id), coalesce(p.livemode, b.livemode), NULL, 'deposits', coalesce(p.id, b.plan),

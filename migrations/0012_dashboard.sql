@@ -173,3 +173,35 @@ END $$;
 -- The owners of existing accounts become members.
 INSERT INTO member (account_id, livemode, id, email, role, created_at, joined_at)
 SELECT id, true, 'mem_' || substr(id, 6), lower(email), 'owner', created_at, created_at FROM account WHERE email IS NOT NULL;
+
+-- Home shows what contradicts the books.
+GRANT SELECT ON rail_exception, refund TO billing_request;
+
+-- Finance teams' views of the running tenant's books (decision R8). They check and read for one account and environment only, those of the
+-- running request, whatever its statement asks.
+CREATE FUNCTION account_rules() RETURNS TABLE (rule text, meaning text, problem text) LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = public, pg_temp SET enable_seqscan = on SET enable_hashjoin = on AS $$
+BEGIN
+  PERFORM set_config('billing.account', current_setting('billing.account_id'), true);
+  RETURN QUERY
+    SELECT r.rule, r.meaning, b.problem FROM finance.rules r LEFT JOIN (
+      SELECT x.rule, x.problem FROM finance.breaches x
+      WHERE x.account_id = current_setting('billing.account_id') AND x.livemode = current_setting('billing.livemode')::boolean LIMIT 100
+    ) b ON b.rule = r.rule ORDER BY r.rule, b.problem;
+END $$;
+COMMENT ON FUNCTION account_rules IS 'Returns the rules of the books, each with its breaches in the running tenant''s books, or with null.';
+REVOKE ALL ON FUNCTION account_rules FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION account_rules TO billing_request;
+
+CREATE FUNCTION account_suspense() RETURNS TABLE (month date, since date, rail text, reference text, amount_kobo bigint) LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = public, pg_temp AS $$
+BEGIN
+  PERFORM set_config('billing.account', current_setting('billing.account_id'), true);
+  RETURN QUERY
+    SELECT s.month, s.since, s.rail, s.reference, s.amount_kobo FROM finance.suspense s
+    WHERE s.account_id = current_setting('billing.account_id') AND s.livemode = current_setting('billing.livemode')::boolean
+    ORDER BY s.since, s.reference LIMIT 200;
+END $$;
+COMMENT ON FUNCTION account_suspense IS 'Returns what is in suspense in the running tenant''s books, the oldest first.';
+REVOKE ALL ON FUNCTION account_suspense FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION account_suspense TO billing_request;

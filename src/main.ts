@@ -41,6 +41,7 @@ import { RequestLog } from "./http/RequestLog.ts"
 import { becomesReady } from "./http/readiness.ts"
 import { StoredResponses } from "./http/StoredResponses.ts"
 import { createApp } from "./http/server.ts"
+import { MERGE_EVERY_MS, mergeDayTotals } from "./ledger/dayTotals.ts"
 import { recogniseDays, recogniseOnClock } from "./ledger/recognition.ts"
 import { demoKey, demoOwner } from "./merchants/account/demo.ts"
 import { letterWorker } from "./merchants/account/letterWorker.ts"
@@ -88,6 +89,7 @@ const startWorkers = Effect.gen(function* () {
   yield* railCallbackWorker
   yield* every("invoices", MINUTE_MS, drawLastMonth)
   yield* every("recognition", MINUTE_MS, recogniseDays)
+  yield* every("totals of days", MERGE_EVERY_MS, mergeDayTotals)
   yield* every("replaced credentials", MINUTE_MS, purgeReplaced)
   yield* every("what moves of accounts have left", MINUTE_MS, Effect.andThen(purgeKept, disableForgottenFences))
   yield* deliveryWorker

@@ -1,6 +1,9 @@
 /** All routes of the dashboard. */
 import { accountRoutes } from "./account.ts"
 import { assetRoutes } from "./assets.ts"
+import { bookExportRoutes } from "./bookExports.ts"
+import { bookRoutes } from "./books.ts"
+import { closingRoutes } from "./closing.ts"
 import { customerRoutes } from "./customers.ts"
 import { eventRoutes } from "./events.ts"
 import { homeRoutes } from "./home.ts"
@@ -29,4 +32,7 @@ export const dashboardRoutes = [
   ...subscriptionRoutes,
   ...planRoutes,
   ...subscriptionPageRoutes,
+  ...closingRoutes,
+  ...bookExportRoutes,
+  ...bookRoutes,
 ]

@@ -5,7 +5,7 @@ import type { Fragment } from "effect/sql/Statement"
 import { newId } from "../base/ids.ts"
 import { CURRENCY } from "../base/money.ts"
 import { names, REF_COLUMNS, rowsAsTable } from "../db/rows.ts"
-import { livesHere, ofTenant, type Tenant } from "../db/tenant.ts"
+import { livesHere, ofTenant, type Tenant, tenantName, tenantOf } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { withFullScans } from "../postgres/fullScan.ts"
 import { type EntryEvent, type FactsOf, linesOf, type PostingLine } from "./postings.ts"
@@ -136,7 +136,7 @@ export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>):
         (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.plan_id) = (e.account_id, e.livemode, e.plan_id) AND c.event = 'recognised'
           AND c.effective_on < b.open_from AND e.event = 'recognised' ORDER BY c.effective_on DESC, c.id DESC LIMIT 1)
       ) END
-      FROM ${rowsAsTable(entryRows, ENTRY)} e CROSS JOIN books b`
+      FROM ${rowsAsTable(entryRows, ENTRY)} e JOIN books b ON (b.account_id, b.livemode) = (e.account_id, e.livemode)`
   const insertLines = sql`
     INSERT INTO ledger_line (${names(LINE)}, effective_on)
     SELECT ${sql.literal(
@@ -144,9 +144,13 @@ export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>):
         .map((name) => `l.${name}`)
         .join(", "),
     )}, greatest(l.occurred_on, b.open_from)
-    FROM ${rowsAsTable(lineRows, DATED_LINE)} l CROSS JOIN books b`
+    FROM ${rowsAsTable(lineRows, DATED_LINE)} l JOIN books b ON (b.account_id, b.livemode) = (l.account_id, l.livemode)`
+  const tenants = [...new Map(entries.map((entry) => [tenantName(entry), tenantOf(entry)])).values()]
+  const books = sql`
+    SELECT t.account_id, t.livemode, ledger_open_from(t.account_id, t.livemode) AS open_from
+    FROM ${rowsAsTable(tenants, { account_id: "text", livemode: "boolean" })} t`
   unit.add([
-    ["books", sql`SELECT ledger_open_from() AS open_from`],
+    ["books", books],
     ["entries", insertEntries],
     ["lines", insertLines],
   ])

@@ -3,10 +3,10 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { inNaira } from "../base/money.ts"
-import { dayOf, formatInstant } from "../base/time.ts"
 import { withFullScans } from "../postgres/fullScan.ts"
 import { type LedgerAccount, SERVICE_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
+import { readSteps, stepsOf } from "./steps.ts"
 
 /** Selects a balance: an account's, or one customer's part in it, at the end of a day. */
 export interface Question {
@@ -52,18 +52,6 @@ interface EntryRow {
   readonly failure_code: string | null
   /** Days since the epoch. */
   readonly occurred_day: number
-}
-
-interface Step {
-  readonly actor_id: string
-  readonly version: number
-  readonly at: number
-  readonly event: string
-  /** The charge of its event; null: the event has none. */
-  readonly charge_id: string | null
-  readonly from_state: string
-  readonly to_state: string
-  readonly effects: ReadonlyArray<string>
 }
 
 /** The SQL condition that entries `e` are of the customer. In the service's own books the customers are merchants, found by receivable lines. */
@@ -122,56 +110,6 @@ const readEntries = (question: Question) =>
       ) d ON true
       ORDER BY n.id DESC`,
   )
-
-/** Reads the journals of actors, by actor. */
-const readSteps = Effect.fnUntraced(function* (account: string, actors: ReadonlyArray<string>) {
-  const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<Step>`
-    SELECT actor_id, version, at, event->>'type' AS event, event->>'chargeId' AS charge_id, from_state, to_state, effects FROM lifecycle_journal
-    WHERE account_id = ${account} AND livemode IN (true, false) AND actor_id = ANY(${actors}::text[]) ORDER BY actor_id, version`
-  return Map.groupBy(rows, ({ actor_id }) => actor_id)
-})
-
-const renderStep = ({ actor_id, version, at, event, from_state, to_state, effects }: Step) => ({
-  actor: actor_id,
-  version,
-  at: formatInstant(at),
-  event,
-  from: from_state,
-  to: to_state,
-  effects,
-})
-
-/** The effect by which a subscription's or an instalment plan's machine requests each entry (machines/). */
-const REQUESTED_BY: Readonly<Partial<Record<EntryEvent, string>>> = {
-  paid: "post paid",
-  owed: "post owed",
-  overdue_paid: "post overdue_paid",
-  written_off: "post written_off",
-  waived: "post waived",
-  service_ended: "endService cancelled",
-  service_paused: "endService paused",
-  service_delivered: "endService delivered",
-  deposit_paid: "post deposit_paid",
-  goods_delivered: "post goods_delivered",
-  deposit_cancelled: "post deposit_cancelled",
-  refund_due: "post refund_due",
-}
-
-/** Returns the transitions that made an entry: those of its charge, and the one of its subscription or instalment plan that requested it. */
-const stepsOf = (entry: EntryRow, journals: ReadonlyMap<string, ReadonlyArray<Step>>) => {
-  const charge = entry.charge_id === null ? [] : (journals.get(entry.charge_id) ?? [])
-  const effect = REQUESTED_BY[entry.event]
-  const actor = entry.subscription_id ?? entry.instalment_plan_id
-  const candidates =
-    actor === null || effect === undefined
-      ? []
-      : (journals.get(actor) ?? []).filter(({ effects }) => effects.includes(effect))
-  const request =
-    candidates.find(({ charge_id }) => charge_id !== null && charge_id === entry.charge_id) ??
-    candidates.findLast(({ at }) => dayOf(at) <= entry.occurred_day)
-  return [...charge, ...(request === undefined ? [] : [request])].map(renderStep)
-}
 
 /** Whether revenue by day is booked on an account, for all subscriptions of a plan together. */
 const isRecognisedByDay = (code: LedgerAccount): boolean =>

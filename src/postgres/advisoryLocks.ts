@@ -31,4 +31,6 @@ export const LOCKS = {
   /** Sending codes that sign in, by e-mail address and by network. The lock of the address is taken first. */
   codesOfAddress: 7_301_015,
   codesOfNetwork: 7_301_016,
+  /** Merging the totals of days: one process at a time. */
+  dayTotals: 7_301_017,
 } as const

@@ -9,7 +9,7 @@ import { stopClocks } from "../billing/clock/deletion.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { LOCKS } from "../postgres/advisoryLocks.ts"
 import { requestDeletions, SANDBOX, type Step } from "../process/deletion/deletion.ts"
-import { actorsOf, ledgerEntries, rowsOf } from "../process/deletion/steps.ts"
+import { actorsOf, bookSums, ledgerEntries, rowsOf } from "../process/deletion/steps.ts"
 
 /** Requests a sandbox reset in the running transaction. `recordKey` is the key of the idempotency record with its response. */
 export const requestReset = Effect.fn("sandbox.reset")(function* ({ account_id }: Tenant, recordKey: string | null) {
@@ -55,6 +55,7 @@ export const SANDBOX_STEPS: ReadonlyArray<Step> = [
   // Waits for running revenue recognition; afterwards it finds no book of this sandbox.
   rowsOf({ table: "revenue_book" }),
   ledgerEntries,
+  bookSums,
   // All idempotency records except this reset's. A request that is still running cannot store its response any more.
   rowsOf({
     table: "idempotency_record",

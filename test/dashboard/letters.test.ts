@@ -18,9 +18,10 @@ const lettersTo = (address: string) =>
   database.run(
     (sql) =>
       sql<{
+        subject: string
         body: string
         sent: boolean
-      }>`SELECT body, sent_at IS NOT NULL AS sent FROM letter WHERE recipient = ${address}`,
+      }>`SELECT subject, body, sent_at IS NOT NULL AS sent FROM letter WHERE recipient = ${address}`,
   )
 
 it("a code arrives, the page does not show it, and the letter is emptied once it is sent", async () => {

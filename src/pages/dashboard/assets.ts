@@ -24,7 +24,7 @@ const asset = (name: string, contentType: string, text: string): Asset => {
 }
 
 /** The style of all pages comes first, then that of the dashboard, then those of single areas. */
-const STYLES = ["dashboard.css", "developers.css", "objects.css", "../pictures/machine.css", "picture.css"]
+const STYLES = ["dashboard.css", "developers.css", "objects.css", "../pictures/machine.css", "picture.css", "home.css"]
 
 const STYLE_FILE = asset("dashboard.css", "text/css; charset=utf-8", [STYLE, ...STYLES.map(ownFile)].join("\n"))
 

@@ -5,6 +5,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { ofTenant } from "../../db/tenant.ts"
+import { LOCKS } from "../../postgres/advisoryLocks.ts"
 import { type Deleted, type Deletion, SANDBOX, type Step } from "./deletion.ts"
 
 interface RowSource {
@@ -190,5 +191,19 @@ export const ledgerEntries: Step = {
     yield* removeOf("ledger_line", "entry_id", deletion, lockedRows)
     yield* remove("ledger_entry", lockedRows)
     return { rows: lockedRows.length, to } satisfies Deleted
+  }),
+}
+
+/** Deletes what sums up the books of a sandbox: the closings of its months, and the totals of its days. Its entries are deleted before. */
+export const bookSums: Step = {
+  name: "day_total",
+  run: Effect.fnUntraced(function* (deletion) {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`SELECT set_config('billing.sandbox_reset', ${deletion.account_id}, true)`
+    // A merge under way would add what it has read to an empty table.
+    yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.dayTotals}, 0)`
+    yield* sql`DELETE FROM account_closing WHERE ${ofTenant(sql, deletion)}`
+    const rows = yield* sql`DELETE FROM day_total WHERE ${ofTenant(sql, deletion)} RETURNING 1`
+    return { rows: rows.length, to: null } satisfies Deleted
   }),
 }

@@ -1,0 +1,371 @@
+/** Renders the pages of the books. All amounts are in naira; the same sums are in the finance views. */
+import type { BookDay, BookLine, RuleChecked } from "../../ledger/accountBooks.ts"
+import type { ClosedState } from "../../ledger/accountClosing.ts"
+import { type Html, html } from "../html.ts"
+import { hiddenField } from "./fields.ts"
+import {
+  empty,
+  facts,
+  naira,
+  notice,
+  type Pages,
+  pageHead,
+  pager,
+  section,
+  status,
+  table,
+  when,
+  words,
+} from "./parts.ts"
+
+export interface TrialRow {
+  readonly code: string
+  readonly name: string
+  readonly kind: string
+  readonly debit_kobo: number
+  readonly credit_kobo: number
+}
+
+export interface BooksView {
+  readonly base: string
+  /** The day of the trial balance; null: the end of the books. */
+  readonly at: string | null
+  readonly today: string
+  readonly rows: ReadonlyArray<TrialRow>
+  /** `YYYY-MM`, the newest first. */
+  readonly months: ReadonlyArray<string>
+  readonly closed: ClosedState
+  readonly closedThrough: string | null
+  readonly lastClosable: string
+}
+
+/** An amount of a column of debits or credits: empty if there is none. */
+const side = (kobo: number): string => (kobo > 0 ? naira(kobo) : "")
+
+const total = <Row>(rows: ReadonlyArray<Row>, kobo: (row: Row) => number): number =>
+  rows.reduce((sum, row) => sum + kobo(row), 0)
+
+const dayForm = ({ base, at, today }: BooksView): Html =>
+  html`<form class="filters" action="${`${base}/books`}"><div class="field"><label for="at">Balances at the end of</label><input id="at" name="at" type="date" value="${at ?? today}" required="${true}"></div><button class="plain">Show</button>${
+    at !== null && html`<a href="${`${base}/books`}">Show the newest</a>`
+  }</form>
+`
+
+const trialBalance = (view: BooksView): Html => {
+  const { base, rows, at } = view
+  const sums = {
+    code: "",
+    name: "Total",
+    kind: "",
+    debit_kobo: total(rows, ({ debit_kobo }) => debit_kobo),
+    credit_kobo: total(rows, ({ credit_kobo }) => credit_kobo),
+  }
+  return html`${table(
+    "Trial balance",
+    [
+      {
+        name: "Ledger account",
+        cell: ({ code, name }: TrialRow) =>
+          code === "" ? name : html`<a href="${`${base}/books/${code}`}">${name}</a>`,
+      },
+      { name: "Kind", cell: ({ kind }) => kind },
+      { name: "Debits", cell: ({ debit_kobo }) => naira(debit_kobo), isNumber: true },
+      { name: "Credits", cell: ({ credit_kobo }) => naira(credit_kobo), isNumber: true },
+      { name: "Balance", cell: ({ debit_kobo, credit_kobo }) => naira(debit_kobo - credit_kobo), isNumber: true },
+    ],
+    [...rows, sums],
+  )}${pager({ first: null, next: null, csv: `${base}/books.csv${at === null ? "" : `?at=${at}`}` })}`
+}
+
+const monthAction = ({ base, closed, closedThrough, lastClosable }: BooksView, month: string): Html | string => {
+  const isClosed = closedThrough !== null && month <= closedThrough
+  if (!isClosed && month > lastClosable) return "Not over yet"
+  if (!isClosed) return html`<a class="act" href="${`${base}/books/months/${month}/close`}">Close ${month}</a>`
+  if (closed.byService !== null && month <= closed.byService) return "Closed by the service"
+  return html`<a class="act" href="${`${base}/books/months/${month}/reopen`}">Open ${month} again</a>`
+}
+
+const months = (view: BooksView): Html =>
+  section(
+    "Months",
+    html`<p class="quiet">A closed month does not change any more: what is found later is booked in the first open month, as a correction.</p>${table(
+      "Months",
+      [
+        { name: "Month", cell: (month: string) => month },
+        {
+          name: "State",
+          cell: (month) => status(view.closedThrough !== null && month <= view.closedThrough ? "closed" : "open"),
+        },
+        { name: "What to do", cell: (month) => monthAction(view, month) },
+      ],
+      view.months,
+    )}${
+      view.closed.closings.length > 0 &&
+      html`<details><summary>Closings until now</summary>${table(
+        "Closings until now",
+        [
+          { name: "When", cell: ({ at }: ClosedState["closings"][number]) => when(at) },
+          { name: "What", cell: ({ action, month }) => `${action} ${month}` },
+          { name: "Why", cell: ({ reason }) => reason ?? "–" },
+        ],
+        view.closed.closings,
+      )}</details>`
+    }`,
+  )
+
+const FORMATS = [
+  { value: "csv", label: "CSV, all columns" },
+  { value: "hledger", label: "hledger journal" },
+  { value: "quickbooks", label: "QuickBooks" },
+  { value: "sage", label: "Sage 50" },
+  { value: "zoho", label: "Zoho Books" },
+]
+
+const exportForm = ({ base, months }: BooksView): Html =>
+  section(
+    "Export",
+    html`<form class="filters" action="${`${base}/books/export`}"><div class="field"><label for="month">Month</label><select id="month" name="month"><option value="">all months</option>${months.map(
+      (month) => html`<option value="${month}">${month}</option>`,
+    )}</select></div><div class="field"><label for="format">Format</label><select id="format" name="format">${FORMATS.map(
+      ({ value, label }) => html`<option value="${value}">${label}</option>`,
+    )}</select></div><button class="plain">Download</button></form>`,
+  )
+
+export const booksMain = (view: BooksView): Html => {
+  const { base, rows } = view
+  const head = pageHead("Books", "Every kobo in double entry, balanced by the database.", [
+    { href: `${base}/books/rules`, label: "Check the rules" },
+  ])
+  if (rows.length === 0 && view.at === null)
+    return html`${head}${empty("No entries yet", "The first payment makes the first entry. Every charge, fee, refund and payout is then booked here by itself.")}`
+  return html`${head}${dayForm(view)}${trialBalance(view)}${months(view)}${exportForm(view)}`
+}
+
+interface AccountView {
+  readonly base: string
+  readonly code: string
+  readonly name: string
+  readonly kind: string
+  readonly days: ReadonlyArray<BookDay>
+  readonly pages: Pages
+}
+
+export const accountMain = ({ base, code, name, kind, days, pages }: AccountView): Html =>
+  html`${pageHead(name, html`<code>${code}</code> · ${kind} · debit balances are positive`, [
+    { href: `${base}/books`, label: "All accounts" },
+  ])}${
+    days.length === 0
+      ? empty("No entries", "Nothing is booked on this account.")
+      : html`${table(
+          name,
+          [
+            { name: "Day", cell: ({ day }: BookDay) => html`<a href="${`${base}/books/${code}/${day}`}">${day}</a>` },
+            { name: "Lines", cell: ({ lines }) => lines.toLocaleString("en"), isNumber: true },
+            { name: "Debits", cell: ({ debit_kobo }) => side(debit_kobo), isNumber: true },
+            { name: "Credits", cell: ({ credit_kobo }) => side(credit_kobo), isNumber: true },
+            { name: "Balance", cell: ({ balance_kobo }) => naira(balance_kobo), isNumber: true },
+          ],
+          days,
+        )}${pager(pages)}`
+  }`
+
+interface Line extends BookLine {
+  readonly about: string | null
+  readonly aboutPath: string | null
+}
+
+interface DayView {
+  readonly base: string
+  readonly title: string
+  readonly code: string
+  readonly rows: ReadonlyArray<Line>
+  readonly pages: Pages
+}
+
+export const dayMain = ({ base, title, code, rows, pages }: DayView): Html =>
+  html`${pageHead(title, null, [{ href: `${base}/books/${code}`, label: "All days" }])}${
+    rows.length === 0
+      ? empty("No entries", "Nothing is booked on this day.")
+      : html`${table(
+          title,
+          [
+            {
+              name: "Entry",
+              cell: ({ entry, event }: Line) => html`<a href="${`${base}/books/entries/${entry}`}">${words(event)}</a>`,
+            },
+            {
+              name: "About",
+              cell: ({ about, aboutPath }) =>
+                aboutPath === null ? (about ?? "–") : html`<a href="${aboutPath}"><code>${about}</code></a>`,
+            },
+            { name: "Detail", cell: ({ detail }) => detail ?? "–" },
+            { name: "Debit", cell: ({ amount_kobo }) => side(amount_kobo), isNumber: true },
+            { name: "Credit", cell: ({ amount_kobo }) => side(-amount_kobo), isNumber: true },
+          ],
+          rows,
+        )}${pager(pages)}`
+  }`
+
+interface EntryView {
+  readonly base: string
+  readonly id: string
+  readonly event: string
+  readonly meaning: string
+  readonly effective_on: string
+  readonly occurred_on: string
+  readonly posted_at: number
+  readonly bill_no: number | null
+  readonly corrects: string | null
+  readonly reverses: string | null
+  readonly reason: string | null
+  readonly about: ReadonlyArray<{ readonly name: string; readonly id: string; readonly path: string | null }>
+  readonly lines: ReadonlyArray<{ readonly account: string; readonly detail: string | null; readonly kobo: number }>
+  readonly transitions: ReadonlyArray<{
+    readonly actor: string
+    readonly version: number
+    readonly at: string
+    readonly event: string
+    readonly from: string
+    readonly to: string
+  }>
+}
+
+const otherEntry = (base: string, id: string | null): Html | null =>
+  id === null ? null : html`<a href="${`${base}/books/entries/${id}`}"><code>${id}</code></a>`
+
+export const entryMain = (view: EntryView): Html => {
+  const { base, id, event, meaning, about, lines, transitions } = view
+  return html`${pageHead("Entry of the books", html`<code>${id}</code>`)}<p>${meaning}</p>
+${table(
+  "Lines of the entry",
+  [
+    {
+      name: "Ledger account",
+      cell: ({ account }: EntryView["lines"][number]) =>
+        html`<a href="${`${base}/books/${account}/${view.effective_on}`}">${words(account)}</a>`,
+    },
+    { name: "Detail", cell: ({ detail }) => detail ?? "–" },
+    { name: "Debit", cell: ({ kobo }) => side(kobo), isNumber: true },
+    { name: "Credit", cell: ({ kobo }) => side(-kobo), isNumber: true },
+  ],
+  lines,
+)}${section(
+  "What it is about",
+  facts([
+    ["Rule", words(event)],
+    ["Booked on", view.effective_on],
+    ...(view.occurred_on === view.effective_on ? [] : [["Happened on", view.occurred_on] as const]),
+    ["Written", when(view.posted_at)],
+    ...about.map(({ name, id: object, path }): readonly [string, Html] => [
+      name,
+      path === null ? html`<code>${object}</code>` : html`<a href="${path}"><code>${object}</code></a>`,
+    ]),
+    ...(view.bill_no === null ? [] : [["Bill", view.bill_no] as const]),
+    ...(view.corrects === null ? [] : [["Corrects", otherEntry(base, view.corrects)] as const]),
+    ...(view.reverses === null ? [] : [["Reverses", otherEntry(base, view.reverses)] as const]),
+    ...(view.reason === null ? [] : [["Reason", view.reason] as const]),
+  ]),
+)}${section(
+  "Why it was booked",
+  transitions.length === 0
+    ? html`<p class="quiet">No single event made it: it is booked by day, or a person booked it.</p>`
+    : table(
+        "Why it was booked",
+        [
+          { name: "What happened", cell: ({ event }: EntryView["transitions"][number]) => event },
+          { name: "To", cell: ({ actor }) => html`<code>${actor}</code>` },
+          { name: "From state", cell: ({ from }) => from },
+          { name: "To state", cell: ({ to }) => to },
+          { name: "When", cell: ({ at }) => when(at) },
+        ],
+        transitions,
+      ),
+)}`
+}
+
+export const rulesMain = ({
+  base,
+  rows,
+}: {
+  readonly base: string
+  readonly rows: ReadonlyArray<RuleChecked>
+}): Html => {
+  const broken = rows.filter(({ problem }) => problem !== null)
+  return html`${pageHead("Rules of the books", "Checked just now on every entry.", [
+    { href: `${base}/books`, label: "Books" },
+  ])}${
+    broken.length === 0
+      ? notice("good", html`<p>All rules hold.</p>`)
+      : notice("error", html`<p>${broken.length} ${broken.length === 1 ? "problem" : "problems"}.</p>`)
+  }${table(
+    "Rules of the books",
+    [
+      { name: "Rule", cell: ({ rule }: RuleChecked) => words(rule) },
+      { name: "What it says", cell: ({ meaning }) => meaning },
+      {
+        name: "Result",
+        cell: ({ problem }) => (problem === null ? html`<span class="status good">holds</span>` : problem),
+      },
+    ],
+    rows,
+  )}`
+}
+
+interface OpenShown {
+  readonly text: string
+  readonly day: string
+  readonly kobo: number | null
+  readonly path: string | null
+  readonly about: string | null
+}
+
+export interface CloseView {
+  readonly base: string
+  readonly month: string
+  readonly action: "close" | "reopen"
+  /** What stands in the way of a closing. */
+  readonly items: ReadonlyArray<OpenShown>
+  /** Whether the rules could not be checked in the time of a page. */
+  readonly isUnchecked: boolean
+  readonly refusal: string | null
+  readonly reason: string
+  readonly formToken: string
+  readonly path: string
+}
+
+const CONSEQUENCES = {
+  close: (month: string) =>
+    html`<p>All days through the end of ${month} are closed, in this account and environment only. Nothing can be booked there any more. What is found later is booked on the first open day, as a correction that names the entry it corrects.</p>`,
+  reopen: (month: string) =>
+    html`<p>${month} and the closed months after it are open again. Entries can be dated there, so that sums that you may have reported already can change.</p>`,
+}
+
+export const closeMain = (view: CloseView): Html => {
+  const { base, month, action, items, isUnchecked, refusal, reason, formToken, path } = view
+  const isClosing = action === "close"
+  const needsReason = !isClosing || items.length > 0 || isUnchecked
+  const title = isClosing ? `Close ${month}` : `Open ${month} again`
+  return html`${pageHead(title)}${refusal !== null && html`<div class="notice error" role="alert" tabindex="-1"><p>${refusal}</p></div>`}${
+    isClosing &&
+    (items.length > 0
+      ? html`${notice("warning", html`<p>${items.length} ${items.length === 1 ? "item stands" : "items stand"} in the way. Settle them first, or close with a reason, which is kept.</p>`)}${table(
+          "What stands in the way",
+          [
+            { name: "What", cell: ({ text }: OpenShown) => text },
+            {
+              name: "About",
+              cell: ({ about, path }) =>
+                path === null ? (about ?? "–") : html`<a href="${path}"><code>${about}</code></a>`,
+            },
+            { name: "Day", cell: ({ day }) => day },
+            { name: "Amount", cell: ({ kobo }) => (kobo === null ? "–" : naira(kobo)), isNumber: true },
+          ],
+          items,
+        )}`
+      : !isUnchecked && notice("good", html`<p>Nothing stands in the way.</p>`))
+  }${isUnchecked && notice("warning", html`<p>The books are too large for the rules to be checked on this page. The operator of the service checks them.</p>`)}<form method="post" action="${path}" class="card stack form section"><h2>What this does</h2>${CONSEQUENCES[action](month)}${hiddenField("form_token", formToken)}${
+    needsReason &&
+    html`<div class="field"><label for="field-reason">Reason</label><textarea id="field-reason" name="reason" rows="3" maxlength="500" required="${true}">${reason}</textarea></div>`
+  }<p class="actions"><button class="${isClosing ? "button" : "button danger"}" name="intent" value="confirm">${title}</button></p></form>
+<p class="section"><a href="${`${base}/books`}">Back without doing this</a></p>`
+}
