@@ -156,9 +156,7 @@ describe("the database role of requests", () => {
       "ledger_total",
       "rail_callback",
       "rail_credential",
-      "rail_exception",
       "rail_throttle",
-      "refund",
       "webhook_secret",
     ])
     let seen = 0

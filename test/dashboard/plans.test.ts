@@ -109,7 +109,7 @@ describe("plans in the dashboard", () => {
     const fields = { ...FIELDS, amount: "five", service_config: "seats", attempt: "one", intent: "review" }
     const unread = await owner.post(`${BASE}/new`, fields)
     expect(unread.text).toContain("Type an amount in naira, such as 2,500.00.")
-    expect(unread.text).toContain("Type an object of JSON")
+    expect(unread.text).toContain("Type an object as JSON")
     const refused = await owner.post(`${BASE}/new`, {
       ...FIELDS,
       "retry_logic.max_attempts": "9",

@@ -167,6 +167,8 @@ describe("/docs", () => {
       "amount_changed",
       "too_many_attempts",
       "member_state_invalid",
+      "key_state_invalid",
+      "key_limit_reached",
       "sign_in_limit_reached",
       "sign_in_invalid",
       "role_insufficient",
