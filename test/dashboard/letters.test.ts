@@ -17,10 +17,9 @@ const mailTo = (address: string) => eventually(async () => mailbox.to(address)[0
 const lettersTo = (address: string) =>
   database.run(
     (sql) =>
-      sql<{
-        body: string
+      sql<{ subject: string; body: string
         sent: boolean
-      }>`SELECT body, sent_at IS NOT NULL AS sent FROM letter WHERE recipient = ${address}`,
+      }>`SELECT subject, body, sent_at IS NOT NULL AS sent FROM letter WHERE recipient = ${address}`,
   )
 
 it("a code arrives, the page does not show it, and the letter is emptied once it is sent", async () => {
