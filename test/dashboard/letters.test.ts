@@ -17,7 +17,9 @@ const mailTo = (address: string) => eventually(async () => mailbox.to(address)[0
 const lettersTo = (address: string) =>
   database.run(
     (sql) =>
-      sql<{ subject: string; body: string
+      sql<{
+        subject: string
+        body: string
         sent: boolean
       }>`SELECT subject, body, sent_at IS NOT NULL AS sent FROM letter WHERE recipient = ${address}`,
   )
