@@ -1,6 +1,8 @@
 /**
- * Takes pictures of every hosted page at three widths, light and dark, into `.data/screenshots` or the given folder, and docs/checkout.png.
+ * Takes pictures of every page at three or four widths, light and dark, into `.data/screenshots` or the given folder, and those of docs/.
  * Checks each page against the rules of docs/pages.md; exit code 1 if a page breaks one.
+ *
+ *   npm run screenshots -- FOLDER dashboard-team    only the pages whose names begin so
  */
 import { mkdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -8,45 +10,77 @@ import { createRequire } from "node:module"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
 import type { BrowserContext, Page } from "playwright-core"
-import { pageHeaders } from "../src/pages/headers.ts"
+import { ASSETS } from "../src/pages/dashboard/assets.ts"
+import { DASHBOARD_HEADERS, pageHeaders } from "../src/pages/headers.ts"
 import { launchBrowser } from "./browser.ts"
+import { dashboardGallery } from "./dashboardGallery.ts"
 import { gallery, LOOK_PATH } from "./gallery.ts"
 
 const ROOT = join(import.meta.dirname, "..")
-const FOLDER = process.argv[2] ?? join(ROOT, ".data", "screenshots")
-/** A page without a countdown: its picture is the same each time. */
-const IN_DOCS = { page: "checkout-test-clock", path: join(ROOT, "docs", "checkout.png"), width: 768, height: 940 }
-const WIDTHS = [320, 768, 1280]
+const [FOLDER = join(ROOT, ".data", "screenshots"), ONLY = ""] = process.argv.slice(2)
 const THEMES = ["light", "dark"] as const
-const MAX_BYTES = 30_000
+/** Pages whose pictures are the same each time: the checkout's has no countdown. */
+const IN_DOCS = [
+  { page: "checkout-test-clock", path: join(ROOT, "docs", "checkout.png"), width: 768, height: 940 },
+  { page: "dashboard-customers", path: join(ROOT, "docs", "dashboard.png"), width: 1280, height: 760 },
+]
 
-const PAGES = gallery()
-const HEADERS = pageHeaders({ formActions: ["https://chidi.example"] })
+interface Kind {
+  readonly pages: ReadonlyMap<string, string>
+  readonly headers: Readonly<Record<string, string>>
+  readonly widths: ReadonlyArray<number>
+  readonly maxBytes: number
+  /** What a page may load. */
+  readonly files: ReadonlySet<string>
+}
+
+const KINDS: ReadonlyArray<Kind> = [
+  {
+    pages: gallery(),
+    headers: pageHeaders({ formActions: ["https://chidi.example"] }),
+    widths: [320, 768, 1280],
+    maxBytes: 30_000,
+    files: new Set([LOOK_PATH]),
+  },
+  {
+    pages: dashboardGallery(),
+    headers: DASHBOARD_HEADERS,
+    widths: [320, 768, 1280, 1920],
+    maxBytes: 60_000,
+    files: new Set(ASSETS.map(({ path }) => path)),
+  },
+]
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
 
 const faults: Array<string> = []
 let pictures = 0
 
-/** Serves the pages with their real headers. */
-const server = createServer(({ url }, response) => {
-  const page = PAGES.get((url ?? "").slice(1))
+/** Serves the pages with their real headers, and the files that they load. */
+const server = createServer(({ url = "" }, response) => {
+  const kind = KINDS.find(({ pages }) => pages.has(url.slice(1)))
+  const asset = ASSETS.find(({ path }) => path === url)
   if (url === LOOK_PATH) {
     response.writeHead(200, { "content-type": "application/json" })
     response.end(JSON.stringify({ success: true, data: { status: "pending", redirect_url: null } }))
-  } else if (page === undefined) response.writeHead(404).end()
-  else response.writeHead(200, { ...HEADERS, "content-type": "text/html; charset=utf-8" }).end(page)
+  } else if (asset !== undefined) response.writeHead(200, { "content-type": asset.contentType }).end(asset.body)
+  else if (url === "/favicon.ico") response.writeHead(204).end()
+  else if (kind === undefined) response.writeHead(404).end()
+  else
+    response
+      .writeHead(200, { ...kind.headers, "content-type": "text/html; charset=utf-8" })
+      .end(kind.pages.get(url.slice(1)))
 })
 
 /** Records forbidden actions of a page. */
-const watch = (page: Page, name: string, origin: string): void => {
+const watch = (page: Page, name: string, origin: string, { files }: Kind): void => {
   page.on("console", (message) => {
     if (message.type() === "error") faults.push(`${name}: ${message.text()}`)
   })
   page.on("pageerror", (error) => faults.push(`${name}: ${error.message}`))
   page.on("request", (request) => {
     const url = request.url()
-    if (!request.isNavigationRequest() && url !== origin + LOOK_PATH && url !== "data:,")
-      faults.push(`${name} asks for ${url}.`)
+    const isFile = url.startsWith(origin) && files.has(url.slice(origin.length))
+    if (!request.isNavigationRequest() && !isFile && url !== "data:,") faults.push(`${name} asks for ${url}.`)
   })
 }
 
@@ -62,28 +96,32 @@ const accessible = async (page: Page, name: string): Promise<void> => {
     faults.push(`${name}: axe ${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`)
 }
 
-const picture = async (context: BrowserContext, origin: string, name: string, theme: string): Promise<void> => {
+const picture = async (context: BrowserContext, origin: string, name: string, theme: string, kind: Kind) => {
   const page = await context.newPage()
-  watch(page, `${name}, ${theme}`, origin)
-  for (const width of WIDTHS) {
+  watch(page, `${name}, ${theme}`, origin, kind)
+  for (const [at, width] of kind.widths.entries()) {
     await page.setViewportSize({ width, height: 800 })
-    if (width === WIDTHS[0]) await page.goto(`${origin}/${name}`)
+    if (at === 0) await page.goto(`${origin}/${name}`)
     const wide = (await page.evaluate("document.documentElement.scrollWidth")) as number
     if (wide > width) faults.push(`${name}, ${theme}: ${wide} px wide at ${width} px.`)
     await page.screenshot({ path: join(FOLDER, `${name}-${width}-${theme}.png`), fullPage: true })
     pictures++
   }
   await accessible(page, `${name}, ${theme}`)
-  if (theme === "light" && name === IN_DOCS.page) {
-    await page.setViewportSize(IN_DOCS)
-    await page.screenshot({ path: IN_DOCS.path })
-  }
+  for (const { page: inDocs, path, ...size } of IN_DOCS)
+    if (theme === "light" && name === inDocs) {
+      await page.setViewportSize(size)
+      await page.screenshot({ path })
+    }
   await page.close()
 }
 
-for (const [name, text] of PAGES) {
+const shown = KINDS.flatMap((kind) =>
+  [...kind.pages].filter(([name]) => name.startsWith(ONLY)).map(([name, text]) => ({ kind, name, text })),
+)
+for (const { kind, name, text } of shown) {
   const bytes = Buffer.byteLength(text)
-  if (bytes > MAX_BYTES) faults.push(`${name}: ${bytes} bytes.`)
+  if (bytes > kind.maxBytes) faults.push(`${name}: ${bytes} bytes.`)
 }
 const browser = await launchBrowser()
 if (browser === undefined) process.exit(1)
@@ -93,11 +131,11 @@ const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 await Promise.all(
   THEMES.map(async (colorScheme) => {
     const context = await browser.newContext({ colorScheme, reducedMotion: "reduce" })
-    for (const name of PAGES.keys()) await picture(context, origin, name, colorScheme)
+    for (const { name, kind } of shown) await picture(context, origin, name, colorScheme, kind)
   }),
 )
 await browser.close()
 server.close()
 for (const fault of faults) process.stderr.write(`${fault}\n`)
-process.stdout.write(`${pictures} pictures of ${PAGES.size} pages in ${FOLDER}; ${faults.length} faults.\n`)
+process.stdout.write(`${pictures} pictures of ${shown.length} pages in ${FOLDER}; ${faults.length} faults.\n`)
 process.exit(faults.length === 0 ? 0 : 1)

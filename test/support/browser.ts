@@ -17,7 +17,6 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 /** A phone; 200 % zoom on half of a small laptop; and that laptop. */
 const WIDTHS = [320, 640, 1280]
 const HEIGHT = 800
-const MAX_BYTES = 30_000
 
 /** One connection for each worker. */
 let connected: Promise<Browser> | undefined
@@ -33,30 +32,62 @@ export interface Buyer {
   readonly asked: ReadonlyArray<string>
 }
 
-const HEADERS: Readonly<Record<string, RegExp>> = {
-  "content-security-policy":
-    /^default-src 'none'; style-src 'sha256-\S+'; script-src 'sha256-\S+'; img-src data:; connect-src 'self'; form-action 'self'[^;]*; base-uri 'none'; frame-ancestors 'none'$/,
-  "cache-control": /^no-store$/,
-  "referrer-policy": /^no-referrer$/,
-  "x-content-type-options": /^nosniff$/,
+/** What the pages of a part of the service must be like. */
+interface Rules {
+  readonly headers: Readonly<Record<string, RegExp>>
+  readonly maxBytes: number
+  /** Whether a page may ask for this, beside the pages that it leads to. */
+  readonly mayAsk: (path: string, type: string) => boolean
+}
+
+const HEADERS: Rules["headers"] = { "cache-control": /^no-store$/, "x-content-type-options": /^nosniff$/ }
+
+const OF_BUYERS: Rules = {
+  headers: {
+    ...HEADERS,
+    "content-security-policy":
+      /^default-src 'none'; style-src 'sha256-\S+'; script-src 'sha256-\S+'; img-src data:; connect-src 'self'; form-action 'self'[^;]*; base-uri 'none'; frame-ancestors 'none'$/,
+    "referrer-policy": /^no-referrer$/,
+  },
+  maxBytes: 30_000,
+  mayAsk: (path, type) => path.endsWith("/return") && type === "fetch",
+}
+
+const OF_MEMBERS: Rules = {
+  headers: {
+    ...HEADERS,
+    "content-security-policy":
+      /^default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/,
+    "referrer-policy": /^same-origin$/,
+  },
+  maxBytes: 60_000,
+  mayAsk: (path, type) =>
+    path.startsWith("/dashboard/assets/") ||
+    (path.startsWith("/dashboard/") && ["fetch", "eventsource"].includes(type)),
 }
 
 /** The errors in the headers and the size of a page of ours. */
-const faultsOf = (response: Response): ReadonlyArray<string> => {
+const faultsOf = (response: Response, rules: Rules): ReadonlyArray<string> => {
   const headers = response.headers()
   const about = `${response.status()} ${response.url()}`
-  const wrong = Object.entries(HEADERS)
+  const wrong = Object.entries(rules.headers)
     .filter(([name, right]) => !right.test(headers[name] ?? ""))
     .map(([name]) => `${about} has the ${name} ${headers[name]}`)
   const bytes = Number(headers["content-length"] ?? Number.NaN)
-  return bytes <= MAX_BYTES ? wrong : [...wrong, `${about} has ${bytes} bytes`]
+  return bytes <= rules.maxBytes ? wrong : [...wrong, `${about} has ${bytes} bytes`]
 }
 
 /** The console reports every status but 200. These are intended. */
 const isOfStatus = (text: string): boolean =>
   /^Failed to load resource: the server responded with a status of 4/.test(text)
 
-const watch = (context: BrowserContext, ours: string, shops: ReadonlyArray<string>, faults: Array<string>) => {
+const watch = (
+  context: BrowserContext,
+  rules: Rules,
+  ours: string,
+  shops: ReadonlyArray<string>,
+  faults: Array<string>,
+) => {
   const asked: Array<string> = []
   context.on("console", (message) => {
     const text = message.text()
@@ -67,22 +98,18 @@ const watch = (context: BrowserContext, ours: string, shops: ReadonlyArray<strin
     const { origin, pathname, protocol } = new URL(request.url())
     if (origin === ours) {
       asked.push(`${request.method()} ${pathname}`)
-      const looksAtPayment = pathname.endsWith("/return") && request.resourceType() === "fetch"
-      if (!request.isNavigationRequest() && !looksAtPayment) faults.push(`A page asks for ${request.url()}`)
+      if (!request.isNavigationRequest() && !rules.mayAsk(pathname, request.resourceType()))
+        faults.push(`A page asks for ${request.url()}`)
     } else if (protocol !== "data:" && !shops.includes(origin)) faults.push(`Request to another host: ${request.url()}`)
   })
   context.on("response", (response) => {
     if (new URL(response.url()).origin === ours && response.request().isNavigationRequest())
-      faults.push(...faultsOf(response))
+      faults.push(...faultsOf(response, rules))
   })
   return asked
 }
 
-/**
- * Call at the top of a test file. Each buyer is a new browser context. After each test no page may have logged an
- * error, violated its policy or requested another host, and all pages must have had their headers.
- */
-export const useBuyers = (origin: () => string, ...shops: ReadonlyArray<() => string>) => {
+const useContexts = (rules: Rules, origin: () => string, shops: ReadonlyArray<() => string>) => {
   const contexts: Array<BrowserContext> = []
   const faults: Array<string> = []
   const meant: Array<RegExp> = []
@@ -100,6 +127,7 @@ export const useBuyers = (origin: () => string, ...shops: ReadonlyArray<() => st
     context.setDefaultTimeout(LIMIT_MS)
     const asked = watch(
       context,
+      rules,
       origin(),
       shops.map((shop) => shop()),
       faults,
@@ -107,6 +135,16 @@ export const useBuyers = (origin: () => string, ...shops: ReadonlyArray<() => st
     return { context, page: await context.newPage(), asked }
   }
 }
+
+/**
+ * Call at the top of a test file. Each buyer is a new browser context. After each test no page may have logged an
+ * error, violated its policy or requested another host, and all pages must have had their headers.
+ */
+export const useBuyers = (origin: () => string, ...shops: ReadonlyArray<() => string>) =>
+  useContexts(OF_BUYERS, origin, shops)
+
+/** The same for the dashboard: each is a browser of a member. */
+export const useMembers = (origin: () => string) => useContexts(OF_MEMBERS, origin, [])
 
 /** Waits for the page with this title. */
 export const titled = (page: Page, name: string | RegExp): Promise<void> =>

@@ -149,6 +149,30 @@ export interface MeView {
   readonly noPasskeys: string | null
 }
 
+const BROWSERS: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
+  [/\bEdg\w*\/(\d+)/, "Edge"],
+  [/\bOPR\/(\d+)/, "Opera"],
+  [/\bFirefox\/(\d+)/, "Firefox"],
+  [/\bChrome\/(\d+)/, "Chrome"],
+  [/\bVersion\/(\d+).* Safari\//, "Safari"],
+]
+const SYSTEMS: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
+  [/\bAndroid\b/, "Android"],
+  [/\b(?:iPhone|iPad)\b/, "iOS"],
+  [/\bWindows\b/, "Windows"],
+  [/\bMac OS X\b/, "macOS"],
+  [/\bLinux\b/, "Linux"],
+]
+
+/** A browser by its header User-Agent, such as "Chrome 146 on Android"; the header itself if it is unusual. */
+const browserText = (userAgent: string): string => {
+  const browser = BROWSERS.find(([pattern]) => pattern.test(userAgent))
+  const system = SYSTEMS.find(([pattern]) => pattern.test(userAgent))
+  if (browser === undefined) return userAgent === "" ? "unknown" : userAgent
+  const version = browser[0].exec(userAgent)![1]!
+  return `${browser[1]} ${version}${system === undefined ? "" : ` on ${system[1]}`}`
+}
+
 const PASSKEY_FIELD: Field = {
   name: "name",
   label: "Name of the passkey",
@@ -179,7 +203,7 @@ ${section(
       ],
       passkeys,
     )
-  }<p class="section quiet">With a passkey you sign in with your fingerprint, your face or your device's code, without a letter.</p>${
+  }<p class="quiet lead">With a passkey you sign in with your fingerprint, your face or your device's code, without a letter.</p>${
     noPasskeys === null
       ? html`<form method="post" action="/dashboard/me/passkeys" class="card form" data-passkey="register" hidden="${true}">${hiddenField("form_token", formToken)}${fieldRow(PASSKEY_FIELD, new Map(), new Map())}<button class="button">Add a passkey</button><p role="status" class="wrong"></p></form>
 <noscript><p>Passkeys need a browser that runs scripts.</p></noscript>`
@@ -194,7 +218,7 @@ ${section(
       {
         name: "Browser",
         cell: ({ browser, isThis }: MeView["sessions"][number]) =>
-          html`${browser === "" ? "unknown" : browser}${isThis && html` <span class="status good">this one</span>`}`,
+          html`${browserText(browser)}${isThis && html` <span class="status good">this one</span>`}`,
       },
       { name: "Network", cell: ({ network }) => network },
       { name: "Signed in", cell: ({ signedInAt, method }) => html`${when(signedInAt)}, by ${method}` },

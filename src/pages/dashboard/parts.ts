@@ -66,7 +66,7 @@ const TONES: Readonly<Record<string, "good" | "bad" | "warn" | "note">> = {
 
 /** A status as the API names it, in words and with a colour. */
 export const status = (literal: string): Html =>
-  html`<span class="${`status ${TONES[literal] ?? "plain"}`}">${words(literal)}</span>`
+  html`<span class="${`status ${TONES[literal] ?? ""}`.trim()}">${words(literal)}</span>`
 
 export interface ActionLink {
   readonly href: string

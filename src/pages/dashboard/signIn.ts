@@ -103,7 +103,7 @@ export const codePage = (view: CodeView): string => {
     "Enter the code",
     html`<div class="stack"><h1>Enter the code</h1>
 <p>We sent a letter to <strong>${email}</strong>. Its code is valid for ${minutes} minutes.</p>
-${letter !== null && html`<section class="notice warning" aria-label="Development"><h2>Development</h2><p>No e-mail is set up, so the letter is here: <strong>${letter.subject}</strong></p><p>${letter.body}</p></section>`}
+${letter !== null && html`<section class="notice warning development" aria-label="Development"><h2>Development</h2><p>No e-mail is set up, so the letter is here.</p><p><strong>${letter.subject}</strong></p><p>${letter.body}</p></section>`}
 ${form("/dashboard/sign-in/code", CODE_FIELDS, isSignUp ? "Create the account" : "Sign in", view, [hiddenField("next", view.next)])}
 <p>No letter? Look into your spam folder, or <a href="${isSignUp ? "/dashboard/sign-up" : "/dashboard/sign-in"}">ask for another code</a>.</p></div>`,
   )
