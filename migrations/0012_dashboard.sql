@@ -146,6 +146,7 @@ COMMENT ON TABLE api_request IS 'The log of API requests (decision R12): the las
 COMMENT ON COLUMN api_request.path IS 'Without the query.';
 COMMENT ON COLUMN api_request.is_replay IS 'Whether the response was the stored one of an earlier request with the same Idempotency-Key.';
 CREATE INDEX api_request_failed ON api_request (account_id, livemode, id) WHERE status >= 400;
+CREATE INDEX api_request_succeeded ON api_request (account_id, livemode, id) WHERE status < 400;
 CREATE INDEX api_request_at ON api_request USING brin (at) WITH (pages_per_range = 32, autosummarize = on);
 ALTER TABLE api_request ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON api_request TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));

@@ -6,6 +6,7 @@ import { eventRoutes } from "./events.ts"
 import { homeRoutes } from "./home.ts"
 import { keyRoutes } from "./keys.ts"
 import { passkeyRoutes } from "./passkeys.ts"
+import { requestRoutes } from "./requests.ts"
 import { sandboxRoutes } from "./sandbox.ts"
 import { signInRoutes } from "./signIn.ts"
 import { webhookRoutes } from "./webhooks.ts"
@@ -20,5 +21,6 @@ export const dashboardRoutes = [
   ...keyRoutes,
   ...webhookRoutes,
   ...eventRoutes,
+  ...requestRoutes,
   ...sandboxRoutes,
 ]
