@@ -30,6 +30,7 @@ const list = listPages<Row>({
   about: "What happened, as your webhook endpoints get it.",
   filters: [
     { name: "type", label: "Type", kind: "text", hint: "Such as charge.failed" },
+    { name: "test_clock", label: "Test clock", kind: "text" },
     { name: "created_after", label: "After", kind: "instant" },
     { name: "created_before", label: "Before", kind: "instant" },
   ],

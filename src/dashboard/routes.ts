@@ -1,6 +1,7 @@
 /** All routes of the dashboard. */
 import { accountRoutes } from "./account.ts"
 import { assetRoutes } from "./assets.ts"
+import { clockRoutes } from "./clocks.ts"
 import { customerRoutes } from "./customers.ts"
 import { eventRoutes } from "./events.ts"
 import { homeRoutes } from "./home.ts"
@@ -22,5 +23,6 @@ export const dashboardRoutes = [
   ...webhookRoutes,
   ...eventRoutes,
   ...requestRoutes,
+  ...clockRoutes,
   ...sandboxRoutes,
 ]
