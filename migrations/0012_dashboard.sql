@@ -158,7 +158,9 @@ COMMENT ON COLUMN api_key.attempt IS 'The form of the dashboard that made the ke
 CREATE UNIQUE INDEX api_key_attempt_once ON api_key (attempt, account_id, livemode) WHERE attempt IS NOT NULL;
 CREATE INDEX api_key_not_revoked ON api_key (account_id, livemode, id) WHERE revoked_at IS NULL;
 GRANT SELECT, INSERT, UPDATE (expires_at, revoked_at) ON api_key TO billing_request;
-GRANT UPDATE (business_name, live_access, live_since) ON account TO billing_request;
+GRANT UPDATE (business_name, live_access, live_since, rail) ON account TO billing_request;
+-- Members replace credentials of rails, and never read them.
+GRANT SELECT (account_id, livemode, id, rail, created_at, replaced_at), INSERT, UPDATE (replaced_at) ON rail_credential TO billing_request;
 
 DO $$
 DECLARE t text;

@@ -15,7 +15,7 @@ import { providerApi } from "../merchants/provider/api.ts"
 import { isOpen as canChooseVertical } from "../merchants/provider/providers.ts"
 import { accountMain, activityMain, liveAccessMain, meMain, teamMain } from "../pages/dashboard/account.ts"
 import { NOTHING_TYPED, NOTHING_WRONG, type Wrong } from "../pages/dashboard/fields.ts"
-import { ROLES, type Role } from "../security/role/rights.ts"
+import { may, ROLES, type Role } from "../security/role/rights.ts"
 import { DashboardSettings } from "./DashboardSettings.ts"
 import type { Form } from "./forms.ts"
 import { pathOfObject } from "./objects.ts"
@@ -48,7 +48,7 @@ export const changing = <A, E, R>(
   })
 
 /** Reads what belongs to the whole account. */
-const readingAccount = <A, E, R>({ session }: Viewer, work: Effect.Effect<A, E, R>) =>
+export const readingAccount = <A, E, R>({ session }: Viewer, work: Effect.Effect<A, E, R>) =>
   Effect.flatMap(TenantDatabase, ({ reading }) => reading(membersOf(session.account_id), work))
 
 /** What a page shows of a form after a refusal. */
@@ -179,6 +179,7 @@ const showAccount = Effect.fnUntraced(function* (viewer: Viewer, refused: Refuse
     verticals: VERTICALS,
     vertical: account.vertical,
     canChooseVertical: canChooseVertical(account),
+    rail: may(viewer.session.role, "secrets", true) ? account.rail : null,
   }
   return show(viewer, "Account", accountMain(view), status)
 })

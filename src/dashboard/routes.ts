@@ -7,6 +7,7 @@ import { eventRoutes } from "./events.ts"
 import { homeRoutes } from "./home.ts"
 import { keyRoutes } from "./keys.ts"
 import { passkeyRoutes } from "./passkeys.ts"
+import { railRoutes } from "./rail.ts"
 import { requestRoutes } from "./requests.ts"
 import { sandboxRoutes } from "./sandbox.ts"
 import { signInRoutes } from "./signIn.ts"
@@ -17,6 +18,7 @@ export const dashboardRoutes = [
   ...signInRoutes,
   ...passkeyRoutes,
   ...accountRoutes,
+  ...railRoutes,
   ...homeRoutes,
   ...customerRoutes,
   ...keyRoutes,
