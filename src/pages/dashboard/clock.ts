@@ -177,7 +177,7 @@ const advanceForms = ({ base, clock, formToken, refusal }: ClockView): Html => {
     ([by, label], at) =>
       html`<button class="${at === 0 ? "button" : "plain"}" name="by" value="${by}">${label}</button>`,
   )}</p></form>
-<details><summary>To a time</summary><form method="post" action="${action}" class="form card">${hiddenField("form_token", formToken)}${fieldRow(DATE_FIELD, new Map(), new Map())}<button class="button" name="by" value="time">Advance to this time</button></form></details>`
+<details><summary>To a time</summary><form method="post" action="${action}" class="form card">${hiddenField("form_token", formToken)}${fieldRow(DATE_FIELD, new Map(), new Map())}<p class="actions"><button class="button" name="by" value="time">Advance to this time</button></p></form></details>`
 }
 
 export const clockMain = (view: ClockView): Html => {

@@ -113,7 +113,7 @@ export const fieldRow = (field: Field, typed: Typed, wrong: Wrong): Html => {
 `
   return html`<div class="field"><label for="${id}">${label}</label>${!isRequired && !isFilter && html` <span class="hint">optional</span>`}${
     kind === "naira" && html` <span class="hint">in naira</span>`
-  }${hint !== undefined && html`<p class="hint" id="${hintId}">${hint}</p>`}
+  }${hint !== undefined && html` <p class="hint" id="${hintId}">${hint}</p>`}
 ${control(field, values, error, described === "" ? null : described)}
 ${wrongText}</div>
 `

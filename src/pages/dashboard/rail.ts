@@ -41,10 +41,10 @@ const credentialsForm = ({ stored, refused, formToken }: RailView, rail: Outside
   const ownWrong: Wrong = new Map([...wrong].map(([name, message]) => [`${rail}.${name}`, message]))
   return section(
     `Credentials of ${NAMES[rail]}`,
-    html`<p>${at === undefined ? "None are stored." : html`Stored ${when(at)}. They are never shown.`}</p>
+    html`<div class="stack"><p>${at === undefined ? "None are stored." : html`Stored ${when(at)}. They are never shown.`} New ones replace them, and live payments go by ${NAMES[rail]} from then on.</p>
 <form method="post" action="${`/dashboard/account/rail/${rail}`}" class="card form">${errorSummary(own, ownWrong, null)}${hiddenField("form_token", formToken)}${own.map(
       (field) => fieldRow(field, NOTHING_TYPED, ownWrong),
-    )}<p class="hint">They replace the stored ones, and live payments go by ${NAMES[rail]} from then on.</p><button class="button">${at === undefined ? "Store" : "Replace"} the credentials of ${NAMES[rail]}</button></form>`,
+    )}<p class="actions"><button class="button">${at === undefined ? "Store" : "Replace"} the credentials of ${NAMES[rail]}</button></p></form></div>`,
   )
 }
 
