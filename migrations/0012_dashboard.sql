@@ -146,6 +146,7 @@ COMMENT ON TABLE api_request IS 'The log of API requests (decision R12): the las
 COMMENT ON COLUMN api_request.path IS 'Without the query.';
 COMMENT ON COLUMN api_request.is_replay IS 'Whether the response was the stored one of an earlier request with the same Idempotency-Key.';
 CREATE INDEX api_request_failed ON api_request (account_id, livemode, id) WHERE status >= 400;
+CREATE INDEX api_request_succeeded ON api_request (account_id, livemode, id) WHERE status < 400;
 CREATE INDEX api_request_at ON api_request USING brin (at) WITH (pages_per_range = 32, autosummarize = on);
 ALTER TABLE api_request ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON api_request TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
@@ -159,7 +160,9 @@ CREATE INDEX api_key_not_revoked ON api_key (account_id, livemode, id) WHERE rev
 -- Members manage keys. Their hashes stay unreadable.
 GRANT SELECT (account_id, livemode, id, type, prefix, last4, created_at, expires_at, revoked_at, scopes, origins, last_used_at, cell, attempt),
   INSERT, UPDATE (expires_at, revoked_at) ON api_key TO billing_request;
-GRANT UPDATE (business_name, live_access, live_since) ON account TO billing_request;
+GRANT UPDATE (business_name, live_access, live_since, rail) ON account TO billing_request;
+-- Members replace credentials of rails, and never read them.
+GRANT SELECT (account_id, livemode, id, rail, created_at, replaced_at), INSERT, UPDATE (replaced_at) ON rail_credential TO billing_request;
 
 DO $$
 DECLARE t text;

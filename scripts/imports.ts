@@ -24,7 +24,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["outbound/event", "ledger", "process/deletion"],
   ["runtime"],
   ["merchants/account", "billing/plan", "billing/payment_method", "billing/clock"],
-  ["merchants/activity", "merchants/member"],
+  ["merchants/activity", "merchants/member", "merchants/request"],
   ["merchants/provider", "merchants/usage", "outbound/webhook", "rails/credential"],
   ["merchants/invoice", "billing/customer", "rails/rail_callback"],
   ["billing/charge", "outbound/nudge", "rails/rail_call"],

@@ -17,8 +17,10 @@ import { dashboardRoutes } from "../dashboard/routes.ts"
 import type { Endpoint, ServicesOf } from "../http/Endpoint.ts"
 import type { PublicRoute, PublicServicesOf } from "../http/publicRoutes.ts"
 import { accountEndpoints } from "../merchants/account/http.ts"
+import { activityEndpoints } from "../merchants/activity/http.ts"
 import { invoiceEndpoints, invoiceRoutes } from "../merchants/invoice/http.ts"
 import { providerEndpoints } from "../merchants/provider/http.ts"
+import { requestEndpoints } from "../merchants/request/http.ts"
 import { usageEndpoints } from "../merchants/usage/http.ts"
 import { eventEndpoints } from "../outbound/event/http.ts"
 import { nudgeCallbacks, nudgeEndpoints } from "../outbound/nudge/http.ts"
@@ -57,6 +59,8 @@ const all = [
   ...usageEndpoints,
   ...invoiceEndpoints,
   ...providerEndpoints,
+  ...requestEndpoints,
+  ...activityEndpoints,
 ]
 
 export const endpoints: ReadonlyArray<Endpoint<ServicesOf<(typeof all)[number]>>> = all

@@ -15,6 +15,7 @@ import { providerApi } from "../merchants/provider/api.ts"
 import { isOpen as canChooseVertical } from "../merchants/provider/providers.ts"
 import { accountMain, activityMain, liveAccessMain, meMain } from "../pages/dashboard/account.ts"
 import { NOTHING_TYPED, NOTHING_WRONG, type Wrong } from "../pages/dashboard/fields.ts"
+import { may } from "../security/role/rights.ts"
 import type { Form } from "./forms.ts"
 import { pathOfObject } from "./objects.ts"
 import { call, goTo, memberPage, show, type Viewer, withNotice } from "./pages.ts"
@@ -94,6 +95,7 @@ const showAccount = Effect.fnUntraced(function* (viewer: Viewer, refused: Refuse
     verticals: VERTICALS,
     vertical: account.vertical,
     canChooseVertical: canChooseVertical(account),
+    rail: may(viewer.session.role, "secrets", true) ? account.rail : null,
   }
   return show(viewer, "Account", accountMain(view), status)
 })

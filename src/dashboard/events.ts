@@ -29,7 +29,8 @@ const list = listPages<Row>({
   declaration: eventApi.list,
   about: "What happened, as your webhook endpoints get it.",
   filters: [
-    { name: "type", label: "Type", kind: "text", hint: "Such as charge.failed" },
+    { name: "type", label: "Type", kind: "text" },
+    { name: "test_clock", label: "Test clock", kind: "text" },
     { name: "created_after", label: "After", kind: "instant" },
     { name: "created_before", label: "Before", kind: "instant" },
   ],

@@ -3,6 +3,7 @@ import { accountRoutes } from "./account.ts"
 import { assetRoutes } from "./assets.ts"
 import { bookExportRoutes } from "./bookExports.ts"
 import { bookRoutes } from "./books.ts"
+import { clockRoutes } from "./clocks.ts"
 import { closingRoutes } from "./closing.ts"
 import { customerRoutes } from "./customers.ts"
 import { eventRoutes } from "./events.ts"
@@ -10,6 +11,8 @@ import { homeRoutes } from "./home.ts"
 import { keyRoutes } from "./keys.ts"
 import { passkeyRoutes } from "./passkeys.ts"
 import { planRoutes } from "./plans.ts"
+import { railRoutes } from "./rail.ts"
+import { requestRoutes } from "./requests.ts"
 import { sandboxRoutes } from "./sandbox.ts"
 import { signInRoutes } from "./signIn.ts"
 import { subscriptionPageRoutes } from "./subscription.ts"
@@ -23,11 +26,14 @@ export const dashboardRoutes = [
   ...passkeyRoutes,
   ...accountRoutes,
   ...teamRoutes,
+  ...railRoutes,
   ...homeRoutes,
   ...customerRoutes,
   ...keyRoutes,
   ...webhookRoutes,
   ...eventRoutes,
+  ...requestRoutes,
+  ...clockRoutes,
   ...sandboxRoutes,
   ...subscriptionRoutes,
   ...planRoutes,

@@ -71,7 +71,7 @@ const FIELDS: ReadonlyArray<Input> = [
   },
 ]
 
-const TYPES: Html = html`<details><summary>All types of events</summary><ul>${EVENT_TYPES.map((type) => html`<li><code>${type}</code></li>`)}</ul></details>`
+const TYPES: Html = html`The types are ${EVENT_TYPES.map((type) => html`<code>${type}</code> `)}`
 
 const showSecret = (viewer: Viewer, result: Json, title: string, about: string) =>
   Effect.succeed(

@@ -138,8 +138,14 @@ export class RequestLog extends Context.Service<
 const deleteAll = <E, R>(batch: Effect.Effect<ReadonlyArray<object>, E, R>): Effect.Effect<void, E, R> =>
   Effect.flatMap(batch, (deleted) => (deleted.length < MAX_DELETED ? Effect.void : deleteAll(batch)))
 
-/** Deletes the requests that are too old, and the oldest of accounts that have too many. */
-const purge = Effect.fnUntraced(function* (added: Map<string, Tenant & { count: number }>) {
+/**
+ * Deletes the requests that are too old, and the oldest of accounts that have too many. `added`: the new requests of each account since its
+ * log was cut.
+ */
+export const purge = Effect.fnUntraced(function* (
+  added: Map<string, Tenant & { readonly count: number }>,
+  maxKept = MAX_KEPT,
+) {
   const sql = yield* SqlClient.SqlClient
   const end = PgTypes.timestamptz(currentTime() - KEPT_DAYS * DAY_MS)
   yield* deleteAll(sql`
@@ -149,7 +155,7 @@ const purge = Effect.fnUntraced(function* (added: Map<string, Tenant & { count: 
     added.delete(name)
     const [oldest] = yield* sql<{ id: string }>`
       SELECT id FROM api_request WHERE account_id = ${account_id} AND livemode = ${livemode}
-      ORDER BY id DESC OFFSET ${MAX_KEPT} LIMIT 1`
+      ORDER BY id DESC OFFSET ${maxKept} LIMIT 1`
     if (oldest === undefined) continue
     yield* deleteAll(sql`
       DELETE FROM api_request WHERE account_id = ${account_id} AND livemode = ${livemode} AND id = ANY(ARRAY(

@@ -59,6 +59,7 @@ const seed = (sql: SqlClient.SqlClient) =>
       const mine = sql`${account}::text, false`
       const cycle = sql.literal("'2025-01-01'::timestamptz, '2025-02-01'::timestamptz")
       const at = sql.literal("'2025-01-01'::timestamptz")
+      const ofClock = sql`CASE WHEN n % 40 = 0 THEN ${idOf("clock", 7)}::text END`
       yield* sql`INSERT INTO account (id, business_name, vertical, created_at) VALUES (${account}, 'A', 'generic', '2020-01-01')`
       yield* sql`
         INSERT INTO plan (account_id, livemode, id, name, amount_kobo, currency, billing_cycle, trial_days, pause_enabled, pro_rate, service_config, retry_logic, reminders, metadata, status, created_at, updated_at)
@@ -67,16 +68,16 @@ const seed = (sql: SqlClient.SqlClient) =>
         INSERT INTO test_clock (account_id, livemode, id, frozen_at, state, version, failed_steps, created_at, deletes_at)
         SELECT ${mine}, ${id("clock")}, now(), 'ready', 0, 0, now(), now() ${each}`
       yield* sql`
-        INSERT INTO customer (account_id, livemode, id, name, email, phone, metadata, created_at)
-        SELECT ${mine}, ${id("cus")}, 'C', 'User' || n || '@Example.com', '+2348' || n, jsonb_build_object('shop', (n % 40)::text, 'order', n::text), now() ${each}`
+        INSERT INTO customer (account_id, livemode, id, name, email, phone, metadata, created_at, test_clock_id)
+        SELECT ${mine}, ${id("cus")}, 'C', 'User' || n || '@Example.com', '+2348' || n, jsonb_build_object('shop', (n % 40)::text, 'order', n::text), now(), ${ofClock} ${each}`
       yield* sql`
         INSERT INTO payment_method (account_id, livemode, id, customer_id, type, created_at)
         SELECT ${mine}, 'pm_test_success', ${id("cus")}, 'card', now() ${each}`
       yield* sql`
         INSERT INTO subscription (account_id, livemode, id, customer_id, plan_id, state, status, version, billing_cycle, price_kobo, quantity, start_at, anchor_at, period_no,
-          period_start_at, period_end_at, period_quantity, cancel_at_period_end, bills_made, metadata, created_at)
+          period_start_at, period_end_at, period_quantity, cancel_at_period_end, bills_made, metadata, created_at, test_clock_id)
         SELECT ${mine}, ${id("sub")}, ${id("cus")}, 'plan_' || lpad((1 + n % 100)::text, 26, '0'), 'current', CASE WHEN n % 40 = 0 THEN 'past_due' ELSE 'active' END, 1, 'monthly',
-          5000, 1, ${at}, ${at}, 0, ${cycle}, 1, false, 1, '{}', ${at} ${each}`
+          5000, 1, ${at}, ${at}, 0, ${cycle}, 1, false, 1, '{}', ${at}, ${ofClock} ${each}`
       yield* sql`
         INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, attempt_number, bill_no, period_start_at, period_end_at, amount_kobo, lines, rail, state, status,
           failure_code, version, sent_at, paid_at, created_at)
@@ -95,8 +96,8 @@ const seed = (sql: SqlClient.SqlClient) =>
       const numbers = Array.from({ length: ROWS }, (_, index) => index + 1)
       const instants = numbers.map(createdAt).join()
       yield* sql`
-        INSERT INTO event (account_id, livemode, id, type, object_id, data, created_at)
-        SELECT ${mine}, ${id("evt")}, CASE WHEN n % 3 = 0 THEN 'charge.succeeded' ELSE 'subscription.renewed' END, 'sub_' || n, '{"object": {}, "previous_attributes": {}}', to_timestamp(at / 1000)
+        INSERT INTO event (account_id, livemode, id, type, object_id, data, created_at, test_clock_id)
+        SELECT ${mine}, ${id("evt")}, CASE WHEN n % 3 = 0 THEN 'charge.succeeded' ELSE 'subscription.renewed' END, 'sub_' || n, '{"object": {}, "previous_attributes": {}}', to_timestamp(at / 1000), ${ofClock}
         FROM unnest(string_to_array(${instants}, ',')::bigint[]) WITH ORDINALITY AS e (at, n)`
       yield* sql`
         INSERT INTO webhook_endpoint (account_id, livemode, id, slot, url, enabled_events, state, version, created_at)
@@ -111,6 +112,12 @@ const seed = (sql: SqlClient.SqlClient) =>
       yield* sql`
         INSERT INTO provider_history (account_id, livemode, id, new_vertical, administrator, reason, created_at)
         SELECT ${account}::text, true, ${id("pvh")}, 'generic', 'Ops', 'r', now() ${each}`
+      yield* sql`
+        INSERT INTO api_request (account_id, livemode, id, at, method, path, status, error_code, key_id, key_last4, duration_us, is_replay)
+        SELECT ${mine}, ${id("req")}, now(), 'GET', '/v1/plans', CASE WHEN n % 2 = 0 THEN 400 ELSE 200 END, NULL, 'key_1', 'abcd', 900, false ${each}`
+      yield* sql`
+        INSERT INTO activity (account_id, livemode, id, at, actor_kind, action)
+        SELECT ${mine}, ${id("act")}, now(), 'key', 'plan.create' ${each}`
       yield* sql`
         INSERT INTO usage_counter (account_id, livemode, period_start_at)
         SELECT ${account}::text, true, '1800-01-01'::timestamptz + n * interval '1 month' ${each}`
@@ -219,10 +226,16 @@ const CASES: Readonly<Record<string, readonly [asked: Asked, index: string, colu
   "/customers metadata": [{ query: { metadata: { shop: "7" } } }, "customer_metadata_pair_pkey", "digest"],
   "/customers/:id/payment-methods :id": [{ id: idOf("cus", 7) }, "payment_method_pkey", "customer_id"],
   "/payment-method-test-ids": [{}, "", ""],
+  "/customers test_clock": [{ query: { test_clock: idOf("clock", 7) } }, "customer_test_clock", "test_clock_id"],
   "/subscriptions": [{}, "subscription_pkey", "account_id"],
   "/subscriptions customer": [{ query: { customer: idOf("cus", 7) } }, "subscription_customer", "customer_id"],
   "/subscriptions plan": [{ query: { plan: idOf("plan", 7) } }, "subscription_plan", "plan_id"],
   "/subscriptions status": [{ query: { status: "past_due" } }, "subscription_status", "status"],
+  "/subscriptions test_clock": [
+    { query: { test_clock: idOf("clock", 7) } },
+    "subscription_test_clock",
+    "test_clock_id",
+  ],
   "/charges": [{}, "charge_pkey", "account_id"],
   "/charges customer": [{ query: { customer: idOf("cus", 7) } }, "charge_customer", "customer_id"],
   "/charges subscription": [{ query: { subscription: idOf("sub", 7) } }, "charge_subscription", "subscription_id"],
@@ -247,17 +260,22 @@ const CASES: Readonly<Record<string, readonly [asked: Asked, index: string, colu
   "/events type": [{ query: { type: "charge.succeeded" } }, "event_type", "type"],
   "/events created_after": [{ query: { created_after: "2020-01-05T00:00:00Z" } }, "event_created", "created_at"],
   "/events created_before": [{ query: { created_before: "2020-01-05T00:00:00Z" } }, "event_created", "created_at"],
+  "/events test_clock": [{ query: { test_clock: idOf("clock", 7) } }, "event_test_clock", "test_clock_id"],
   "/events/:id/deliveries :id": [{ id: idOf("evt", 7) }, "webhook_delivery_event", "event_id"],
   "/webhook-endpoints": [{}, "webhook_endpoint_pkey", "account_id"],
   "/test/clocks": [{}, "test_clock_known", "account_id"],
   "/usage/history": [{}, "usage_counter_pkey", "account_id"],
   "/account/invoices": [{}, "invoice_pkey", "account_id"],
   "/account/invoices status": [{ query: { status: "overdue" } }, "invoice_state", "state"],
+  "/requests": [{}, "api_request_pkey", "account_id"],
+  "/requests status": [{ query: { status: "failed" } }, "api_request_failed", "account_id"],
+  "/activity": [{}, "activity_pkey", "account_id"],
   "/providers/:id/history": [{}, "provider_history_pkey", "account_id"],
 }
 
 /** Pairs of filters, each with many rows and together few. A missing pair has a filter with few (a customer's). */
 const PAIRS: typeof CASES = {
+  "/requests that succeeded": [{ query: { status: "succeeded" } }, "api_request_succeeded", "account_id"],
   "/subscriptions plan and status": [
     { query: { plan: idOf("plan", 40), status: "active" } },
     "subscription_plan_status",

@@ -63,6 +63,7 @@ const CustomerList = Struct({
   ...pageFields,
   email: optionalKey(filter("an e-mail address")),
   phone: optionalKey(filter("a phone number")),
+  test_clock: optionalKey(id("a test clock")),
   metadata: optionalKey(Schema.Record(Schema.String, Schema.String)),
 })
 

@@ -45,7 +45,7 @@ export const customerEndpoints = [
   bind(customerApi.list, {
     kind: "read",
     run: Effect.fnUntraced(function* (request) {
-      const { email, phone, metadata } = request.query
+      const { email, phone, test_clock, metadata } = request.query
       const [pair] = Object.entries(metadata ?? {})
       // Few customers share an e-mail address or phone number: their metadata is compared directly.
       const finder = pair === undefined || email !== undefined || phone !== undefined ? undefined : havingPair(pair)
@@ -55,6 +55,7 @@ export const customerEndpoints = [
           ? undefined
           : (sql: SqlClient.SqlClient) => sql`email_key = lower(${email.replaceAll(" ", "+")})`,
         equals("phone", phone?.replace(/^ /, "+")),
+        equals("test_clock_id", test_clock),
         containsFields("metadata", metadata),
       ]
       const rows = yield* page(customers, request, request.query, filters, { finder })

@@ -170,6 +170,7 @@ const SubscriptionList = Struct({
   customer: optionalKey(id("a customer")),
   plan: optionalKey(id("a plan")),
   status: optionalKey(oneOf(SUBSCRIPTION_STATUSES)),
+  test_clock: optionalKey(id("a test clock")),
 })
 
 const shared = {

@@ -51,11 +51,12 @@ export const subscriptionEndpoints = [
   bind(subscriptionApi.list, {
     kind: "read",
     run: (request) => {
-      const { customer, plan, status } = request.query
+      const { customer, plan, status, test_clock } = request.query
       return listOf(subscriptions, request, renderSubscription, [
         equals("customer_id", customer),
         equals("plan_id", plan),
         equals("status", status),
+        equals("test_clock_id", test_clock),
       ])
     },
   }),

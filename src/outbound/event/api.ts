@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { declare } from "../../http/Endpoint.ts"
 import { pageFields } from "../../http/lists.ts"
-import { instant, text } from "../../http/parameters.ts"
+import { id, instant, text } from "../../http/parameters.ts"
 import { common, exampleId, open } from "../../http/response.ts"
 import { MAX_EVENT_BYTES } from "./data.ts"
 import { EVENT_TYPES } from "./types.ts"
@@ -42,6 +42,7 @@ export const Event = Struct({
 const EventList = Struct({
   ...pageFields,
   type: Schema.optionalKey(text(100)),
+  test_clock: Schema.optionalKey(id("a test clock")),
   created_after: Schema.optionalKey(instant),
   created_before: Schema.optionalKey(instant),
 })

@@ -11,9 +11,11 @@ export const eventEndpoints = [
   bind(eventApi.list, {
     kind: "read",
     run: (request) => {
-      const { type, created_after, created_before } = request.query
+      const { type, test_clock, created_after, created_before } = request.query
       const finder = between("created_at", millis(created_after), millis(created_before))
-      return listOf(events, request, renderEvent, [equals("type", type)], { finder })
+      return listOf(events, request, renderEvent, [equals("type", type), equals("test_clock_id", test_clock)], {
+        finder,
+      })
     },
   }),
   bind(eventApi.get, { kind: "read", run: (request) => Effect.map(events.get(request, request.id), renderEvent) }),

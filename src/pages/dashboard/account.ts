@@ -22,6 +22,8 @@ export interface AccountView extends DashboardForm {
   readonly vertical: string | null
   /** Whether the business type can still be chosen. */
   readonly canChooseVertical: boolean
+  /** The rail of live payments; null: the member may not change it. */
+  readonly rail: string | null
 }
 
 const PROFILE_FIELDS: ReadonlyArray<Field> = [
@@ -64,6 +66,12 @@ ${section(
     "Business type",
     html`<form method="post" action="/dashboard/account/vertical" class="card form">${hiddenField("form_token", view.formToken)}${fieldRow(vertical, view.typed, view.wrong)}<p class="hint">It decides which pages you have. After live access is approved it can be chosen once.</p><button class="button">Save</button></form>
 `,
+  )
+}${
+  view.rail !== null &&
+  section(
+    "Payment rail",
+    html`<p>Live payments go by <strong>${view.rail}</strong>. <a href="/dashboard/account/rail">Switch the rail or replace its credentials</a></p>`,
   )
 }`
 }

@@ -31,11 +31,11 @@ const answer = ({
   failure_reason: reason,
   duration_ms,
 }: DeliveryView): Html =>
-  html`${code ?? "no answer"}${duration_ms !== null && ` in ${duration_ms} ms`}${reason !== null && html` <span class="quiet">${words(reason)}</span>`}${
+  html`<div>${code ?? "no answer"}${duration_ms !== null && ` in ${duration_ms} ms`}${reason !== null && html` <span class="quiet">${words(reason)}</span>`}${
     body !== null &&
     body !== "" &&
     html`<details><summary>What it answered</summary><code class="breaks">${body.slice(0, MAX_BODY)}${body.length > MAX_BODY && "…"}</code></details>`
-  }`
+  }</div>`
 
 const deliveriesTable = ({ base, deliveries, urls }: EventView): Html =>
   deliveries.length === 0

@@ -6,13 +6,14 @@ export interface Choice {
   readonly label: string
 }
 
-/** How a field is typed. `naira`: an amount such as 2,500.00; `instant`: a day and time in Lagos; `lines`: `key=value`, one in a line. */
+/** How a field is typed. `secret`: it is never shown again; `naira`: an amount such as 2,500.00; `instant`: a day and time in Lagos; `lines`: `key=value`, one in a line. */
 export type FieldKind =
   | "text"
   | "email"
   | "tel"
   | "url"
   | "code"
+  | "secret"
   | "number"
   | "naira"
   | "instant"
@@ -56,6 +57,7 @@ const TYPES: Readonly<Partial<Record<FieldKind, string>>> = {
   tel: "tel",
   url: "url",
   number: "number",
+  secret: "password",
   instant: "datetime-local",
 }
 
@@ -78,7 +80,7 @@ const control = (
       (choice) => html`<option value="${choice.value}" selected="${choice.value === value}">${choice.label}</option>`,
     )}</select>`
   const inputmode = kind === "naira" ? "decimal" : kind === "code" ? "numeric" : null
-  return html`<input id="${id}" name="${name}" type="${TYPES[kind] ?? "text"}" value="${value}" autocomplete="${kind === "code" ? "one-time-code" : autocomplete}" inputmode="${inputmode}" maxlength="${maxlength}" required="${isRequired}" autofocus="${isFocused}" aria-invalid="${invalid}" aria-describedby="${described}">`
+  return html`<input id="${id}" name="${name}" type="${TYPES[kind] ?? "text"}" value="${kind === "secret" ? null : value}" autocomplete="${kind === "code" ? "one-time-code" : autocomplete}" inputmode="${inputmode}" maxlength="${maxlength}" required="${isRequired}" autofocus="${isFocused}" aria-invalid="${invalid}" aria-describedby="${described}">`
 }
 
 const group = (field: Field, values: ReadonlyArray<string>, error: string | undefined): Html => {
@@ -113,7 +115,7 @@ export const fieldRow = (field: Field, typed: Typed, wrong: Wrong): Html => {
 `
   return html`<div class="field"><label for="${id}">${label}</label>${!isRequired && !isFilter && html` <span class="hint">optional</span>`}${
     kind === "naira" && html` <span class="hint">in naira</span>`
-  }${hint !== undefined && html`<p class="hint" id="${hintId}">${hint}</p>`}
+  }${hint !== undefined && html` <p class="hint" id="${hintId}">${hint}</p>`}
 ${control(field, values, error, described === "" ? null : described)}
 ${wrongText}</div>
 `

@@ -111,7 +111,7 @@ export const scopeField = (scope: string): string => `scope.${scope}`
 
 const SCOPE_FIELDS: ReadonlyArray<Field> = SCOPE_NAMES.map((scope) => ({
   name: scopeField(scope),
-  label: SCOPES[scope],
+  label: SCOPES[scope].replace(/^./, (first) => first.toUpperCase()),
   kind: "select",
   isRequired: true,
   choices: levelsOf(scope).map((value) => ({ value, label: value })),
@@ -149,7 +149,7 @@ export const newKeyMain = (view: NewKeyView): Html => {
       html`<a href="${`${base}/keys/new?type=${one}`}" aria-current="${one === type ? "page" : null}">${one}</a>`,
   )}</nav>
 <form method="post" action="${`${base}/keys/new?type=${type}`}" class="card form">${errorSummary(fields, wrong, refusal)}${hiddenField("form_token", formToken)}${hiddenField("attempt", attempt)}<p>${ABOUT[type]}</p>
-${fields.map((field) => fieldRow(field, typed, wrong))}<button class="button">Create the ${type} key</button></form>
+${fields.map((field) => fieldRow(field, typed, wrong))}<p class="actions"><button class="button">Create the ${type} key</button></p></form>
 <p class="section"><a href="${`${base}/keys`}">Back without doing this</a></p>`
 }
 
@@ -186,7 +186,7 @@ const keyFacts = (key: KeyView): Html =>
 
 export const rollKeyMain = ({ base, key, refusal, formToken, attempt }: ChangeKeyView): Html =>
   html`${pageHead(`Roll the key …${key.last4}`, "You get a new key that may do the same. Put it in place while the old one still works.")}${keyFacts(key)}
-<form method="post" action="${`${base}/keys/${key.id}/roll`}" class="card form section">${errorSummary([], new Map(), refusal)}${hiddenField("form_token", formToken)}${hiddenField("attempt", attempt)}${fieldRow(GRACE_FIELD, new Map([["grace", ["24h"]]]), new Map())}<button class="button">Roll the key</button></form>
+<form method="post" action="${`${base}/keys/${key.id}/roll`}" class="card form section">${errorSummary([], new Map(), refusal)}${hiddenField("form_token", formToken)}${hiddenField("attempt", attempt)}${fieldRow(GRACE_FIELD, new Map([["grace", ["24h"]]]), new Map())}<p class="actions"><button class="button">Roll the key</button></p></form>
 <p class="section"><a href="${`${base}/keys`}">Back without doing this</a></p>`
 
 export const revokeKeyMain = ({ base, key, refusal, formToken }: ChangeKeyView): Html =>

@@ -1,7 +1,7 @@
 /** Renders the page of a webhook endpoint, and the result of a test event (decisions I1, I2, I8). */
 import type { WebhookEndpoint } from "../../outbound/webhook/api.ts"
 import { type Html, html } from "../html.ts"
-import { facts, notice, pageHead, section, status, when, words } from "./parts.ts"
+import { facts, notice, pageHead, section, status, when } from "./parts.ts"
 
 type Endpoint = typeof WebhookEndpoint.Type
 
@@ -35,7 +35,6 @@ export const webhookMain = ({ base, endpoint }: WebhookView): Html => {
   ])}${!isEnabled && disabledNotice(endpoint)}${facts([
     ["URL", html`<code class="breaks">${url}</code>`],
     ["Status", status(literal)],
-    ["Why", endpoint.disabled_reason === null ? null : words(endpoint.disabled_reason)],
     ["Events", html`${events.map((event) => html`<code>${event}</code> `)}`],
     ["Since", when(created_at)],
   ])}

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { newId } from "../../base/ids.ts"
 import { staysHere } from "../../db/tenant.ts"
 import { type AccountRow, lockAccount } from "../../merchants/account/accounts.ts"
-import { type Credentials, isOutside, type OutsideRail, type RailName } from "../rail/Rail.ts"
+import { type Credentials, isOutside, OUTSIDE_RAILS, type OutsideRail, type RailName } from "../rail/Rail.ts"
 import { type CredentialRef, sealCredentials } from "./credential.ts"
 
 /** How long replaced credentials may still sign callbacks (decision P12). */
@@ -63,6 +63,15 @@ export const switchRail = Effect.fn("credential.switch")(function* (accountId: s
       return { account: yield* setRail(accountId, rail), refused: false }
     }),
   )
+})
+
+/** When the present credentials of an account at each rail were stored. */
+export const credentialDates = Effect.fn("credential.dates")(function* (accountId: string) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<{ rail: OutsideRail; created_at: number }>`
+    SELECT rail, created_at FROM rail_credential
+    WHERE rail = ANY(${OUTSIDE_RAILS}::text[]) AND account_id = ${accountId} AND livemode AND replaced_at IS NULL`
+  return new Map(rows.map(({ rail, created_at }) => [rail, created_at]))
 })
 
 /** Deletes replaced credentials, once they may no longer sign a callback. */
