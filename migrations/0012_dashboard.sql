@@ -151,6 +151,9 @@ ALTER TABLE api_request ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON api_request TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
 GRANT SELECT ON api_request TO billing_request;
 
+CREATE INDEX charge_rail_id ON charge (rail_id, account_id, livemode, id) WHERE rail_id IS NOT NULL;
+COMMENT ON INDEX charge_rail_id IS 'The search of the dashboard, by the number that a payment provider gave to a transaction.';
+
 GRANT SELECT, INSERT, UPDATE (expires_at, revoked_at) ON api_key TO billing_request;
 GRANT UPDATE (business_name, live_access, live_since) ON account TO billing_request;
 
