@@ -8,7 +8,7 @@ import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { ofTenant } from "../db/tenant.ts"
 import { chargeMain, type Entry } from "../pages/dashboard/charge.ts"
 import { idIn, nameIn } from "../pages/dashboard/customer.ts"
-import { failureOf } from "../pages/dashboard/failures.ts"
+import { failureOf, nudgeFor } from "../pages/dashboard/failures.ts"
 import { type ActionLink, naira, status, when } from "../pages/dashboard/parts.ts"
 import { html } from "../pages/html.ts"
 import { actionPage, type Subject } from "./actions.ts"
@@ -137,14 +137,17 @@ const latestOf = (subscription: unknown): unknown =>
   subscription instanceof Object && "latest_charge" in subscription ? subscription.latest_charge : null
 
 /** The actions on a charge: trying it again, and telling the customer. Of a subscription only the newest charge can be tried again. */
-const actionsOn = ({ base }: Viewer, { id, status, customer, subscription }: Row): ReadonlyArray<ActionLink> => {
+const actionsOn = (
+  { base }: Viewer,
+  { id, status, customer, subscription, failure_code }: Row,
+): ReadonlyArray<ActionLink> => {
   if (status !== "failed") return []
   const canRetry = subscription === null || latestOf(subscription) === id
   const about = subscription === null ? "" : `&subscription=${idIn(subscription)}`
   return [
     ...(canRetry ? [{ href: `${base}/charges/${id}/retry`, label: "Retry", isMain: true }] : []),
     {
-      href: `${base}/nudges/new?customer=${idIn(customer)}${about}&template=payment_failed`,
+      href: `${base}/nudges/new?customer=${idIn(customer)}${about}&template=${nudgeFor(failure_code)}`,
       label: "Tell the customer",
     },
   ]

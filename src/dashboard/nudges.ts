@@ -7,8 +7,8 @@ import { usageApi } from "../merchants/usage/api.ts"
 import { type Nudge, nudgeApi } from "../outbound/nudge/api.ts"
 import { idIn, nameIn } from "../pages/dashboard/customer.ts"
 import { nudgeMain } from "../pages/dashboard/nudge.ts"
+import { CHANNEL_NAMES, TEMPLATE_NAMES } from "../pages/dashboard/nudgeWords.ts"
 import { type ActionLink, status, when, words } from "../pages/dashboard/parts.ts"
-import { CHANNEL_NAMES } from "../pages/dashboard/planWords.ts"
 import { html } from "../pages/html.ts"
 import { actionPage, type Subject } from "./actions.ts"
 import { isProblem, MOST } from "./choices.ts"
@@ -34,7 +34,10 @@ const list = listPages<Row>({
   ],
   actions: (viewer) => (canOperate(viewer) ? [newNudge(viewer)] : []),
   columns: ({ base }) => [
-    { name: "Nudge", cell: ({ id, template }) => html`<a href="${`${base}/nudges/${id}`}">${words(template)}</a>` },
+    {
+      name: "Nudge",
+      cell: ({ id, template }) => html`<a href="${`${base}/nudges/${id}`}">${TEMPLATE_NAMES[template]}</a>`,
+    },
     { name: "To", cell: ({ customer }) => nameIn(customer) },
     { name: "By", cell: ({ channel }) => CHANNEL_NAMES[channel] },
     { name: "Status", cell: (row) => status(row.status) },
@@ -106,14 +109,15 @@ const create = actionPage({
           name: "template",
           label: "Message",
           kind: "select",
-          choices: NUDGE_TEMPLATES.map((value) => ({ value, label: words(value) })),
+          choices: NUDGE_TEMPLATES.map((value) => ({ value, label: TEMPLATE_NAMES[value] })),
+          isRequired: true,
         },
         {
           name: "custom_message",
           label: "Your own text",
           kind: "textarea",
           maxlength: 480,
-          hint: "Only with the message “custom”. A link to pay follows it",
+          hint: "Only with the message “Custom message”. A link to pay follows it",
         },
         {
           name: "subscription",
@@ -157,7 +161,7 @@ const one = memberPage(
       const { params, base } = viewer
       const { data: nudge } = yield* call(viewer, nudgeApi.get, { params, expand: ["customer"] })
       const sent = yield* messageOf(viewer, nudge)
-      const title = `${words(nudge.template)} to ${nameIn(nudge.customer)}`
+      const title = `${TEMPLATE_NAMES[nudge.template]} to ${nameIn(nudge.customer)}`
       return show(viewer, title, nudgeMain({ base, title, nudge, sent }))
     }),
   },

@@ -145,7 +145,7 @@ describe("nudges in the dashboard", () => {
     })
     expect(nudge).toMatchObject({ source: "dashboard", template: "custom", channel: "sms" })
     const page = await support.get(`${BASE}/nudges/${id}`)
-    expect(page.text).toContain("<h1>custom to Dayo</h1>")
+    expect(page.text).toContain("<h1>Custom message to Dayo</h1>")
     expect(page.text).toContain("Come &lt;back&gt;")
     expect((await support.get(`${BASE}/nudges?customer=${customer}`)).text).toContain(`${BASE}/nudges/${id}`)
   })

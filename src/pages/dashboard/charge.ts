@@ -1,6 +1,6 @@
 /** Renders the page of a charge: what was paid, by whom, when; why it failed and what to do; what happened. */
 import type { Charge } from "../../billing/charge/api.ts"
-import { type Html, html } from "../html.ts"
+import { type Html, html, type Value } from "../html.ts"
 import { paymentMethod } from "../words.ts"
 import { idIn, nameIn } from "./customer.ts"
 import { failureOf } from "./failures.ts"
@@ -79,13 +79,10 @@ const booked = (entries: ReadonlyArray<Entry>): Html | null =>
     ? null
     : html`${entries.map(({ id, event }) => html`${words(event)} <code class="id">${id}</code> `)}`
 
-export const chargeMain = ({ base, charge, entries, transitions, upcoming, actions }: ChargeView): Html => {
+/** What is known of the charge; what does not apply is left out. */
+const factsOf = ({ base, charge, entries, transitions }: ChargeView): ReadonlyArray<readonly [string, Value]> => {
   const { id, customer, subscription } = charge
-  return html`${pageHead(
-    html`${naira(charge.amount)} from ${nameIn(customer)}`,
-    html`${status(charge.status)} ${charge.description ?? ""}`,
-    actions,
-  )}${failureNotice(charge)}${attentionNotice(charge)}${refundNotice(charge)}${facts([
+  const all: ReadonlyArray<readonly [string, Value]> = [
     ["Customer", html`<a href="${`${base}/customers/${idIn(customer)}`}">${nameIn(customer)}</a>`],
     [
       "Subscription",
@@ -93,7 +90,7 @@ export const chargeMain = ({ base, charge, entries, transitions, upcoming, actio
         ? null
         : html`<a href="${`${base}/subscriptions/${idIn(subscription)}`}">${idIn(subscription)}</a>`,
     ],
-    ["Made", when(charge.created_at)],
+    ["Created", when(charge.created_at)],
     ["Paid", charge.paid_at === null ? null : when(charge.paid_at)],
     ["Paid with", charge.payment_method === null ? null : paymentMethod(charge.payment_method)],
     ["By", words(charge.processor)],
@@ -105,7 +102,18 @@ export const chargeMain = ({ base, charge, entries, transitions, upcoming, actio
     ["Refunds", codes(refundsIn(transitions))],
     ["ID", html`<code class="id">${id}</code>`],
     ...Object.entries(charge.metadata),
-  ])}
+  ]
+  return all.filter(([, value]) => value !== null)
+}
+
+export const chargeMain = (view: ChargeView): Html => {
+  const { charge, transitions, upcoming, actions } = view
+  const { customer } = charge
+  return html`${pageHead(
+    html`${naira(charge.amount)} from ${nameIn(customer)}`,
+    html`${status(charge.status)} ${charge.description ?? ""}`,
+    actions,
+  )}${failureNotice(charge)}${attentionNotice(charge)}${refundNotice(charge)}${facts(factsOf(view))}
 ${charge.lines.length > 0 && section("What it is for", linesTable(charge))}${section(
   "What happened",
   html`${upcomingList(upcoming)}${transitionsTable(transitions)}`,

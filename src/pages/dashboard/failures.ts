@@ -6,9 +6,12 @@ export interface Failure {
   readonly todo: string
 }
 
+/** The nudge that helps after a failure. */
+export type HelpfulNudge = "update_payment_method" | "payment_failed"
+
 const WAIT = "Wait for the next try, or retry it later."
-const OTHER_METHOD = "Ask the customer for another payment method: send the nudge “update payment method”."
-const NEW_CARD = "Ask the customer for their new card: send the nudge “update payment method”."
+const OTHER_METHOD = "Ask the customer for another payment method: send the nudge “Update payment method”."
+const NEW_CARD = "Ask the customer for their new card: send the nudge “Update payment method”."
 
 const FAILURES: Readonly<Record<FailureCode, Failure>> = {
   insufficient_funds: { why: "There was not enough money on the account.", todo: WAIT },
@@ -41,11 +44,11 @@ const FAILURES: Readonly<Record<FailureCode, Failure>> = {
   payment_method_inactive: { why: "The payment method cannot be charged any more.", todo: OTHER_METHOD },
   authentication_required: {
     why: "The bank asks the customer for a one-time code.",
-    todo: "The customer has to pay themselves: send the nudge “payment failed”, whose link leads to a page.",
+    todo: "The customer has to pay themselves: send the nudge “Payment failed”, whose link leads to a page.",
   },
   authentication_failed: {
     why: "The customer's one-time code was wrong.",
-    todo: "Ask the customer to try again: send the nudge “payment failed”.",
+    todo: "Ask the customer to try again: send the nudge “Payment failed”.",
   },
   amount_invalid: {
     why: "The payment provider does not take this amount.",
@@ -53,7 +56,7 @@ const FAILURES: Readonly<Record<FailureCode, Failure>> = {
   },
   customer_abandoned: {
     why: "The customer did not finish the payment.",
-    todo: "Ask the customer to try again: send the nudge “payment failed”.",
+    todo: "Ask the customer to try again: send the nudge “Payment failed”.",
   },
   rail_misconfigured: {
     why: "Your account at the payment provider refused it.",
@@ -66,3 +69,7 @@ export const failureOf = (code: string | null): Failure =>
   code !== null && Object.hasOwn(FAILURES, code)
     ? FAILURES[code as FailureCode]
     : { why: "The payment was declined.", todo: "Retry it later, or ask the customer for another payment method." }
+
+/** The nudge that helps after a failure: a new payment method if this one cannot pay again, else a link to pay. */
+export const nudgeFor = (code: string | null): HelpfulNudge =>
+  [NEW_CARD, OTHER_METHOD].includes(failureOf(code).todo) ? "update_payment_method" : "payment_failed"

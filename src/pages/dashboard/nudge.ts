@@ -2,8 +2,8 @@
 import type { Nudge, OutboxNudge } from "../../outbound/nudge/api.ts"
 import { type Html, html } from "../html.ts"
 import { idIn, nameIn } from "./customer.ts"
+import { CHANNEL_NAMES } from "./nudgeWords.ts"
 import { facts, notice, pageHead, section, status, table, when, words } from "./parts.ts"
-import { CHANNEL_NAMES } from "./planWords.ts"
 
 type Shown = typeof Nudge.Type
 
