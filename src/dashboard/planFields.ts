@@ -4,7 +4,8 @@ import { ESCALATION_RULES } from "../../machines/dunning.ts"
 import { CHANNELS } from "../../machines/nudge.ts"
 import { PLAN_DEFAULTS, type Plan } from "../billing/plan/api.ts"
 import type { Typed } from "../pages/dashboard/fields.ts"
-import { CHANNEL_NAMES, ESCALATION_WORDS } from "../pages/dashboard/planWords.ts"
+import { CHANNEL_NAMES } from "../pages/dashboard/nudgeWords.ts"
+import { ESCALATION_WORDS } from "../pages/dashboard/planWords.ts"
 import { every } from "../pages/words.ts"
 import { type Input, nairaTyped, pairsTyped } from "./inputs.ts"
 
@@ -60,6 +61,7 @@ const RULES: ReadonlyArray<Input> = [
     label: "If all tries fail",
     kind: "select",
     choices: ESCALATION_RULES.map((value) => ({ value, label: ESCALATION_WORDS[value] })),
+    isRequired: true,
     group: RETRIES,
   },
   {

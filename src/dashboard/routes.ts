@@ -3,17 +3,23 @@ import { accountRoutes } from "./account.ts"
 import { assetRoutes } from "./assets.ts"
 import { bookExportRoutes } from "./bookExports.ts"
 import { bookRoutes } from "./books.ts"
+import { chargeRoutes } from "./charges.ts"
+import { checkoutSessionRoutes } from "./checkoutSessions.ts"
 import { clockRoutes } from "./clocks.ts"
 import { closingRoutes } from "./closing.ts"
 import { customerRoutes } from "./customers.ts"
 import { eventRoutes } from "./events.ts"
 import { homeRoutes } from "./home.ts"
+import { instalmentProductRoutes } from "./instalmentProducts.ts"
+import { instalmentRoutes } from "./instalments.ts"
 import { keyRoutes } from "./keys.ts"
+import { nudgeRoutes } from "./nudges.ts"
 import { passkeyRoutes } from "./passkeys.ts"
 import { planRoutes } from "./plans.ts"
 import { railRoutes } from "./rail.ts"
 import { requestRoutes } from "./requests.ts"
 import { sandboxRoutes } from "./sandbox.ts"
+import { searchRoutes } from "./search.ts"
 import { signInRoutes } from "./signIn.ts"
 import { subscriptionPageRoutes } from "./subscription.ts"
 import { subscriptionRoutes } from "./subscriptions.ts"
@@ -41,4 +47,10 @@ export const dashboardRoutes = [
   ...closingRoutes,
   ...bookExportRoutes,
   ...bookRoutes,
+  ...chargeRoutes,
+  ...checkoutSessionRoutes,
+  ...nudgeRoutes,
+  ...instalmentProductRoutes,
+  ...instalmentRoutes,
+  ...searchRoutes,
 ]

@@ -30,7 +30,8 @@ export const subscriptionActions = (
   const nudge = { href: `${base}/nudges/new?customer=${idIn(customer)}&subscription=${id}`, label: "Send a nudge" }
   if (status === "cancelled") return [nudge]
   const isCharging = fieldIn(latest, "status") === "pending"
-  const isFailed = status === "past_due" && fieldIn(latest, "status") === "failed"
+  const isOwed = status === "past_due" || subscription.escalation?.action === "pause"
+  const isFailed = isOwed && fieldIn(latest, "status") === "failed"
   const canPause = status === "active" && !isCharging && fieldIn(plan, "pause_enabled") !== false
   return [
     ...(isFailed ? [{ href: `${base}/charges/${idIn(latest)}/retry`, label: "Retry the payment", isMain: true }] : []),

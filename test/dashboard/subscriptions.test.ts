@@ -84,7 +84,7 @@ describe("subscriptions in the dashboard", () => {
       cancel_at_period_end: true,
     })
     expect(await does("keep")).toMatchObject({ cancel_at_period_end: false })
-    expect(await does("cancel", { at_period_end: "false" })).toMatchObject({
+    expect(await does("cancel", { at_period_end: "false", reason: "customer_request" })).toMatchObject({
       status: "cancelled",
       cancellation_reason: "customer_request",
     })
@@ -93,7 +93,7 @@ describe("subscriptions in the dashboard", () => {
       event: { type: "cancel" },
       cause: { kind: "dashboard", member: owner.id },
     })
-    expect(timeline.filter(({ cause }: { cause: { kind: string } }) => cause.kind === "dashboard").length).toBe(7)
+    expect(timeline.filter(({ cause }: { cause: { kind: string } }) => cause.kind === "dashboard").length).toBe(8)
   })
 
   it("shows a refusal of the dry run at its field, and asks again when the sums have changed", async () => {

@@ -6,7 +6,8 @@ import type { Subscription } from "../../billing/subscription/api.ts"
 import type { Nudge } from "../../outbound/nudge/api.ts"
 import { type Html, html } from "../html.ts"
 import { expiry, paymentMethod } from "../words.ts"
-import { type ActionLink, facts, naira, pageHead, section, status, table, when, words } from "./parts.ts"
+import { CHANNEL_NAMES, TEMPLATE_NAMES } from "./nudgeWords.ts"
+import { type ActionLink, facts, naira, pageHead, section, status, table, when } from "./parts.ts"
 
 export interface CustomerView {
   readonly base: string
@@ -117,9 +118,9 @@ ${section(
           {
             name: "Nudge",
             cell: ({ id, template }: typeof Nudge.Type) =>
-              html`<a href="${`${base}/nudges/${id}`}">${words(template)}</a>`,
+              html`<a href="${`${base}/nudges/${id}`}">${TEMPLATE_NAMES[template]}</a>`,
           },
-          { name: "By", cell: (row) => row.channel },
+          { name: "By", cell: (row) => CHANNEL_NAMES[row.channel] },
           { name: "Status", cell: (row) => status(row.status) },
           { name: "When", cell: (row) => when(row.created_at) },
         ],

@@ -1,9 +1,7 @@
 /** Describes the rules of a plan in sentences: retries, escalation, reminders. */
 import type { EscalationRule } from "../../../machines/dunning.ts"
-import type { Channel } from "../../../machines/nudge.ts"
 import type { Reminders, RetryLogic } from "../../billing/plan/api.ts"
-
-export const CHANNEL_NAMES: Readonly<Record<Channel, string>> = { whatsapp: "WhatsApp", sms: "SMS", email: "E-mail" }
+import { CHANNEL_NAMES } from "./nudgeWords.ts"
 
 export const ESCALATION_WORDS: Readonly<Record<EscalationRule, string>> = {
   pause_service: "Pause the subscription",
