@@ -37,6 +37,7 @@ const SHARED = [
   "account_move",
   "administrator_key",
   "cell",
+  "journal_position",
   "ledger_account",
   "ledger_closing",
   "ledger_totalled",
