@@ -3,6 +3,7 @@ import { accountRoutes } from "./account.ts"
 import { assetRoutes } from "./assets.ts"
 import { customerRoutes } from "./customers.ts"
 import { homeRoutes } from "./home.ts"
+import { machineRoutes } from "./machines.ts"
 import { passkeyRoutes } from "./passkeys.ts"
 import { signInRoutes } from "./signIn.ts"
 import { subscriptionRoutes } from "./subscription.ts"
@@ -15,4 +16,5 @@ export const dashboardRoutes = [
   ...homeRoutes,
   ...customerRoutes,
   ...subscriptionRoutes,
+  ...machineRoutes,
 ]
