@@ -131,7 +131,7 @@ describe("the counts of machines", () => {
       run(
         (sql) => sql`
           SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-          WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO state_count%'`,
+          WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%WITH fresh%'`,
       )
     let counting: Promise<unknown> = Promise.resolve()
     await run((sql) =>

@@ -84,7 +84,14 @@ const spans = ({ path, span }: MachineView): Html =>
   )}</p>
 `
 
-const statesTable = ({ amount }: MachineView, states: ReadonlyArray<ShownState>): Html =>
+/** The states that objects are in, and the names of the others. */
+const statesTable = (view: MachineView, states: ReadonlyArray<ShownState>): Html => {
+  const taken = states.filter(({ actors }) => actors > 0)
+  const others = states.filter(({ actors }) => actors === 0).map(({ state }) => state)
+  return html`${taken.length > 0 && takenTable(view, taken)}${others.length > 0 && html`<p class="quiet small">Nothing is in: ${others.join(", ")}.</p>`}`
+}
+
+const takenTable = ({ amount }: MachineView, states: ReadonlyArray<ShownState>): Html =>
   table(
     "States",
     [
