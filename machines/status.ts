@@ -44,9 +44,12 @@ const standingOf = ({ pause, escalation, dunning }: SubscriptionContext): Subscr
   return dunning === null ? "active" : "past_due"
 }
 
+/** The status that a state has in any context; undefined: the context decides. */
+export const statusOfState = (state: string): SubscriptionStatus | undefined => STATUSES[state.split(".")[0]!]
+
 /** The API's status. `state` is the machine's state as one word. */
 export const statusOf = (state: string, context: SubscriptionContext): SubscriptionStatus =>
-  STATUSES[state.split(".")[0]!] ?? standingOf(context)
+  statusOfState(state) ?? standingOf(context)
 
 /** When a subscription with an unpaid bill ends automatically: by an earlier request, or for non-payment. */
 export const endsAt = ({ bill, dunning, cancelAtPeriodEnd }: SubscriptionContext) => ({

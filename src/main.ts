@@ -65,6 +65,7 @@ import { every } from "./process/workers.ts"
 import { purgeReplaced } from "./rails/credential/credentials.ts"
 import { Rails } from "./rails/rail/Rails.ts"
 import { railCallWorker } from "./rails/rail_call/worker.ts"
+import { countsWorker } from "./runtime/recounting.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
 import { SANDBOX_STEPS } from "./sandbox/reset.ts"
 import { declaredEvents as events } from "./sandbox/samples.ts"
@@ -92,6 +93,7 @@ const startWorkers = Effect.gen(function* () {
   yield* every("totals of days", MERGE_EVERY_MS, mergeDayTotals)
   yield* every("replaced credentials", MINUTE_MS, purgeReplaced)
   yield* every("what moves of accounts have left", MINUTE_MS, Effect.andThen(purgeKept, disableForgottenFences))
+  yield* countsWorker
   yield* deliveryWorker
   yield* nudgeWorker
   yield* letterWorker

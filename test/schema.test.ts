@@ -38,6 +38,7 @@ const SHARED = [
   "administrator_key",
   "cell",
   "dashboard_session",
+  "journal_position",
   "ledger_account",
   "ledger_closing",
   "ledger_totalled",

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { ofTenant, type Tenant } from "../db/tenant.ts"
-import type { Brought } from "../pages/dashboard/lanes.ts"
+import { type Brought, chargesOf } from "../pages/dashboard/lanes.ts"
 import { PIPELINED } from "../postgres/pipelining.ts"
 import type { Transition } from "../runtime/timelineApi.ts"
 
@@ -24,7 +24,7 @@ const byId = <Row extends { readonly id: string }>(rows: ReadonlyArray<Row>): Re
 export const readBrought = Effect.fn("dashboard.lanes")(function* (tenant: Tenant, items: ReadonlyArray<Item>) {
   const sql = yield* SqlClient.SqlClient
   const of = (alias: string) => ofTenant(sql, tenant, alias)
-  const charges = idsIn(items.map((item) => item.charges))
+  const charges = idsIn(items.map(chargesOf))
   const entries = idsIn(items.map((item) => item.ledger_entries))
   const nudges = idsIn(items.map((item) => item.nudges))
   const events = idsIn(items.map((item) => item.events))

@@ -13,6 +13,7 @@ import { homeRoutes } from "./home.ts"
 import { instalmentProductRoutes } from "./instalmentProducts.ts"
 import { instalmentRoutes } from "./instalments.ts"
 import { keyRoutes } from "./keys.ts"
+import { machineRoutes } from "./machines.ts"
 import { nudgeRoutes } from "./nudges.ts"
 import { passkeyRoutes } from "./passkeys.ts"
 import { planRoutes } from "./plans.ts"
@@ -53,4 +54,5 @@ export const dashboardRoutes = [
   ...instalmentProductRoutes,
   ...instalmentRoutes,
   ...searchRoutes,
+  ...machineRoutes,
 ]

@@ -66,9 +66,14 @@ const readRow = Effect.fnUntraced(function* ({ tenant, params, search }: Viewer)
   )
 })
 
-/** The newest `meta.upcoming`; a page of older transitions has none. */
-const upcomingIn = (meta: object): ReadonlyArray<Upcoming> =>
-  (meta as { readonly upcoming?: ReadonlyArray<Upcoming> }).upcoming ?? []
+/** Timers that end a subscription, if that was asked. */
+const ENDS: ReadonlySet<string> = new Set(["billPeriodEnd", "pausedPeriodEnd"])
+
+/** The timers in the `meta` of the newest page, without those that change nothing. */
+const upcomingIn = (meta: object, isEnding: boolean): ReadonlyArray<Upcoming> =>
+  ((meta as { readonly upcoming?: ReadonlyArray<Upcoming> }).upcoming ?? []).filter(
+    ({ name }) => isEnding || !ENDS.has(name),
+  )
 
 /** Everything that the page reads, in two rounds: what the second one needs is in the first. */
 const read = Effect.fnUntraced(function* (viewer: Viewer) {
@@ -106,7 +111,7 @@ const read = Effect.fnUntraced(function* (viewer: Viewer) {
     life,
     items,
     next: (meta as { readonly next_cursor?: string | null }).next_cursor ?? null,
-    upcoming: upcomingIn(newest.meta),
+    upcoming: upcomingIn(newest.meta, subscription.cancel_at_period_end),
     forecasts: { success, failure },
     method,
     at,

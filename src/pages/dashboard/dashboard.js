@@ -17,6 +17,33 @@ addEventListener("pageshow", () => {
 
 one("[role=alert][tabindex]")?.focus()
 
+/** A wide picture of a machine shows the present state first, or the one with the most objects. It stays where it was scrolled to. */
+const center = (/** @type {Element} */ picture) => {
+  const counted = [...picture.querySelectorAll("[data-state][data-count]")]
+  const most = counted.sort((a, b) => Number(b.getAttribute("data-count")) - Number(a.getAttribute("data-count")))
+  const shown =
+    picture.querySelector("[aria-current]") ?? most.find((state) => Number(state.getAttribute("data-count")) > 0)
+  if (shown === null || shown === undefined) return
+  const [own, of] = [shown.getBoundingClientRect(), picture.getBoundingClientRect()]
+  picture.scrollBy(own.x + own.width / 2 - of.x - of.width / 2, own.y + own.height / 2 - of.y - of.height / 2)
+}
+for (const picture of document.querySelectorAll(".picture")) center(picture)
+for (const part of document.querySelectorAll(".followed")) {
+  let at = {
+    left: part.querySelector(".picture")?.scrollLeft ?? 0,
+    top: part.querySelector(".picture")?.scrollTop ?? 0,
+  }
+  part.addEventListener(
+    "scroll",
+    ({ target }) => {
+      const { scrollLeft: left, scrollTop: top, className } = /** @type {Element} */ (target)
+      if (className === "picture") at = { left, top }
+    },
+    true,
+  )
+  new MutationObserver(() => part.querySelector(".picture")?.scrollTo(at)).observe(part, { childList: true })
+}
+
 /** Copies a secret that is shown once. */
 for (const button of document.querySelectorAll("button[data-copy]")) {
   button.removeAttribute("hidden")

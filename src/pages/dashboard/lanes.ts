@@ -59,6 +59,12 @@ const HAPPENED: Readonly<Record<string, string>> = {
   "after unpaidTooLong": "It was unpaid for too long",
 }
 
+/** The charges that a transition is about: those that it brought about, and the one whose answer it is. */
+export const chargesOf = ({ charges, event: { chargeId } }: Item): ReadonlyArray<string> => [
+  ...charges,
+  ...(typeof chargeId === "string" && !charges.includes(chargeId) ? [chargeId] : []),
+]
+
 export const happened = ({ event }: Item): string => HAPPENED[String(event.type)] ?? `Event ${String(event.type)}`
 
 /** Why it happened: which member, key, buyer, timer. */
@@ -147,7 +153,7 @@ export const lanes = (view: LanesView, path: string): Html =>
         cell: ({ status_after: after, status_before: before }) =>
           after === null || after === before ? html`<span class="quiet">–</span>` : status(after),
       },
-      { name: "Charges", cell: ({ charges }) => list(charges.map((id) => charge(view, id))) },
+      { name: "Charges", cell: (item) => list(chargesOf(item).map((id) => charge(view, id))) },
       { name: "Books", cell: ({ ledger_entries }) => list(ledger_entries.map((id) => entry(view, id))) },
       { name: "Messages", cell: ({ nudges }) => list(nudges.map((id) => nudge(view, id))) },
       { name: "Webhooks", cell: ({ events }) => list(events.map((id) => event(view, id))) },

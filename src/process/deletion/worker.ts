@@ -45,6 +45,9 @@ const deleteSome = Effect.fnUntraced(function* (stepsOf: StepsOf, deletion: Dele
     if (to === null) at++
     after = to ?? ""
   }
+  // The counts of states are made again from the rows that are left (src/runtime/recounting.ts).
+  const { account_id, livemode } = deletion
+  yield* sql`INSERT INTO state_outdated (account_id, livemode) VALUES (${account_id}, ${livemode}) ON CONFLICT DO NOTHING`
   if (at < steps.length) {
     yield* sql`
       UPDATE deletion SET step = ${steps[at]!.name}, deleted_to = ${after}, turn_at = now() WHERE ${isRef(sql, deletion)}`
