@@ -6,7 +6,8 @@ import type { Role } from "../../src/security/role/rights.ts"
 
 type Shown = typeof Subscription.Type
 
-const [EXAMPLE] = Subscription.ast.annotations?.examples as unknown as readonly [Shown]
+const { examples } = Subscription.ast.annotations as unknown as { readonly examples: readonly [Shown] }
+const [EXAMPLE] = examples
 
 const viewer = (role: Role, environment: "live" | "sandbox" = "live") =>
   ({ session: { role }, environment, base: `/dashboard/${environment}` }) as Viewer

@@ -28,8 +28,14 @@ const actionsOn = ({ base, plan: { id, status } }: PlanView): ReadonlyArray<Acti
     : { href: `${base}/plans/${id}/unarchive`, label: "Unarchive", isMain: true },
 ]
 
-const config = (value: object): Html | null =>
-  Object.keys(value).length === 0 ? null : html`<code>${JSON.stringify(value)}</code>`
+/** A longer configuration is shown in part: its form has all of it. */
+const MAX_SHOWN = 1_000
+
+const config = (value: object): Html | null => {
+  const text = JSON.stringify(value)
+  if (text === "{}") return null
+  return html`<code class="id">${text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text}</code>`
+}
 
 export const planMain = (view: PlanView): Html => {
   const { base, plan, subscriptions, canOperate } = view

@@ -21,9 +21,31 @@ export interface Upcoming {
   readonly means: string
 }
 
-/** The event of a machine in words: `rail.succeeded` is "rail succeeded", `after periodEnd` is "timer: period end". */
+const EVENTS: Readonly<Record<string, string>> = {
+  create: "created",
+  "rail.succeeded": "paid",
+  "rail.failed": "declined",
+  "rail.unsettled": "no result yet",
+  "rail.not_found": "not known to the payment provider",
+  "rail.page": "page of the payment provider opened",
+  "rail.abandoned": "not finished by the customer",
+  "rail.ask": "payment provider asked",
+  "rail.return": "customer came back",
+}
+
+const CAUSES: Readonly<Record<Row["cause"]["kind"], string>> = {
+  api: "API",
+  dashboard: "dashboard",
+  page: "customer's page",
+  timer: "time",
+  clock: "test clock",
+  rail: "payment provider",
+  system: "system",
+}
+
+/** The event of a machine in words: `after periodEnd` is "timer: period end". */
 const eventText = (type: string): string =>
-  type.startsWith("after ") ? `timer: ${timerText(type.slice(6))}` : words(type.replaceAll(".", " "))
+  type.startsWith("after ") ? `timer: ${timerText(type.slice(6))}` : (EVENTS[type] ?? words(type.replaceAll(".", " ")))
 
 const stateOf = ({ status_before: before, status_after: after, to }: Row): Html =>
   after === null
@@ -33,7 +55,7 @@ const stateOf = ({ status_before: before, status_after: after, to }: Row): Html 
       : html`${before !== null && html`${words(before)} → `}${status(after)}`
 
 const causeOf = ({ transition: { cause }, request }: TransitionView): Html =>
-  html`${cause.kind}${request !== null && html` <a href="${request}">request</a>`}`
+  html`${CAUSES[cause.kind]}${request !== null && html` <a href="${request}">request</a>`}`
 
 const madeOf = ({ made }: TransitionView): Html =>
   made.length === 0
@@ -59,4 +81,5 @@ export const transitionsTable = (views: ReadonlyArray<TransitionView>): Html =>
 
 /** The timers that wait, as a list; nothing if there is none. */
 export const upcomingList = (upcoming: ReadonlyArray<Upcoming>): Html | false =>
-  upcoming.length > 0 && html`<ul>${upcoming.map(({ at, means }) => html`<li>${when(at)}: ${means}</li>`)}</ul>`
+  upcoming.length > 0 &&
+  html`<p>What comes next:</p><ul>${upcoming.map(({ at, means }) => html`<li>${when(at)}: ${means}</li>`)}</ul>`
