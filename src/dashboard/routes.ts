@@ -7,6 +7,7 @@ import { closingRoutes } from "./closing.ts"
 import { customerRoutes } from "./customers.ts"
 import { homeRoutes } from "./home.ts"
 import { passkeyRoutes } from "./passkeys.ts"
+import { settlementRoutes } from "./settlements.ts"
 import { signInRoutes } from "./signIn.ts"
 
 export const dashboardRoutes = [
@@ -19,4 +20,5 @@ export const dashboardRoutes = [
   ...closingRoutes,
   ...bookExportRoutes,
   ...bookRoutes,
+  ...settlementRoutes,
 ]
