@@ -6,6 +6,7 @@ import { bookRoutes } from "./books.ts"
 import { closingRoutes } from "./closing.ts"
 import { customerRoutes } from "./customers.ts"
 import { homeRoutes } from "./home.ts"
+import { invoicePages } from "./invoices.ts"
 import { passkeyRoutes } from "./passkeys.ts"
 import { settlementRoutes } from "./settlements.ts"
 import { signInRoutes } from "./signIn.ts"
@@ -21,4 +22,5 @@ export const dashboardRoutes = [
   ...bookExportRoutes,
   ...bookRoutes,
   ...settlementRoutes,
+  ...invoicePages,
 ]
