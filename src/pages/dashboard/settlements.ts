@@ -56,12 +56,12 @@ const uploadForm = ({ base, rails, wrong, formToken, isSandbox }: SettlementsVie
   const [railField] = UPLOAD_FIELDS
   const error = wrong.get("file")
   const choices = rails.map((value) => ({ value, label: railName(value) }))
-  return html`<form method="post" enctype="multipart/form-data" action="${`${base}/settlements`}" class="card stack form upload"><h2>Book a payout</h2>
+  return html`<form method="post" enctype="multipart/form-data" action="${`${base}/settlements`}" class="form upload"><div class="card stack"><h2>Book a payout</h2>
 <p>Download the settlement file (CSV) at your payment rail and choose it here. Each payment is matched by its reference, and its fee and payout are booked. You see what it does before anything is booked, and a payment is never booked twice.</p>
-${isSandbox && html`<p class="quiet">In the sandbox no money moves: write a file with the columns Reference, Amount, Fees, and the IDs of test charges as references, to see what a live one does.</p>`}${errorSummary(UPLOAD_FIELDS, wrong, null)}${hiddenField("form_token", formToken)}${fieldRow({ ...railField!, choices }, new Map(), wrong)}<div class="field"><label for="field-file">Settlement file</label><p class="hint" id="field-file-hint">CSV, at most 10 MB and 20,000 rows</p><input id="field-file" name="file" type="file" accept=".csv,text/csv" required="${true}" aria-describedby="${error === undefined ? "field-file-hint" : "field-file-hint field-file-error"}" aria-invalid="${error === undefined ? null : "true"}">${
+${isSandbox && html`<p class="quiet">In the sandbox no money moves: write a file with the columns Reference, Amount, Fees, and the IDs of test charges as references, to see what a live one does.</p>`}${errorSummary(UPLOAD_FIELDS, wrong, null)}${hiddenField("form_token", formToken)}${fieldRow({ ...railField!, choices }, new Map(), wrong)}<div class="field"><label for="field-file">Settlement file</label> <p class="hint" id="field-file-hint">CSV, at most 10 MB and 20,000 rows</p><input id="field-file" name="file" type="file" accept=".csv,text/csv" required="${true}" aria-describedby="${error === undefined ? "field-file-hint" : "field-file-hint field-file-error"}" aria-invalid="${error === undefined ? null : "true"}">${
     error !== undefined &&
     html`<span class="wrong" id="field-file-error"><span class="unseen">Error: </span>${error}</span>`
-  }</div><p class="actions"><button class="button">Look at it</button></p></form>
+  }</div><p class="actions"><button class="button">Look at it</button></p></div></form>
 `
 }
 
@@ -154,7 +154,7 @@ interface ImportView {
 }
 
 const confirmForm = ({ base, row, formToken }: ImportView): Html =>
-  html`<form method="post" action="${`${base}/settlements/${row.id}/book`}" class="card stack form"><h2>What this does</h2><p class="amount">${row.booked} ${row.booked === 1 ? "entry is" : "entries are"} booked.</p><p>The payouts are booked at the bank, the fees as rail fees, and what does not add up goes to suspense. Entries are never deleted: a mistake is corrected by another entry.</p>${hiddenField("form_token", formToken)}<p class="actions"><button class="button">Book this file</button></p></form>
+  html`<form method="post" action="${`${base}/settlements/${row.id}/book`}" class="form"><div class="card stack"><h2>What this does</h2><p class="amount">${row.booked} ${row.booked === 1 ? "entry is" : "entries are"} booked.</p><p>The payouts are booked at the bank, the fees as rail fees, and what does not add up goes to suspense. Entries are never deleted: a mistake is corrected by another entry.</p>${hiddenField("form_token", formToken)}<p class="actions"><button class="button">Book this file</button></p></div></form>
 `
 
 export const importMain = (view: ImportView): Html => {
@@ -228,5 +228,5 @@ export const explainMain = ({ base, path, formToken, found, typed, wrong }: Expl
     ["What", suspenseText(found.amount_kobo)],
     ["Rail", railName(found.rail)],
     ["Since", found.since],
-  ])}<form method="post" action="${path}" class="card stack form section">${errorSummary(EXPLAIN_FIELDS, wrong, null)}${hiddenField("form_token", formToken)}${EXPLAIN_FIELDS.map((field) => fieldRow(field, typed, wrong))}<p>One entry moves ${naira(Math.abs(found.amount_kobo))} from suspense to this account, with your reason. It cannot be deleted.</p><p class="actions"><button class="button">Book the explanation</button></p></form>
+  ])}<form method="post" action="${path}" class="form section"><div class="card stack">${errorSummary(EXPLAIN_FIELDS, wrong, null)}${hiddenField("form_token", formToken)}${EXPLAIN_FIELDS.map((field) => fieldRow(field, typed, wrong))}<p>One entry moves ${naira(Math.abs(found.amount_kobo))} from suspense to this account, with your reason. It cannot be deleted.</p><p class="actions"><button class="button">Book the explanation</button></p></div></form>
 <p class="section"><a href="${`${base}/settlements`}">Back without doing this</a></p>`
