@@ -211,3 +211,38 @@ END $$;
 COMMENT ON FUNCTION account_suspense IS 'Returns what is in suspense in the running tenant''s books, the oldest first.';
 REVOKE ALL ON FUNCTION account_suspense FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION account_suspense TO billing_request;
+
+CREATE TABLE settlement_import (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  rail text NOT NULL,
+  file_name text NOT NULL,
+  sha256 text NOT NULL,
+  file bytea,
+  uploaded_at timestamptz NOT NULL,
+  uploaded_by text NOT NULL,
+  booked_at timestamptz,
+  rows integer NOT NULL,
+  matched integer NOT NULL,
+  booked integer NOT NULL,
+  fees_kobo bigint NOT NULL,
+  payouts_kobo bigint NOT NULL,
+  unmatched_count integer NOT NULL,
+  unmatched jsonb NOT NULL,
+  CONSTRAINT settlement_import_pkey PRIMARY KEY (account_id, livemode, id),
+  CONSTRAINT settlement_import_rail_known CHECK (rail IN ('simulator', 'paystack', 'flutterwave')),
+  CONSTRAINT settlement_import_bounded CHECK (length(file_name) <= 200 AND octet_length(file) <= 10485760 AND octet_length(unmatched::text) <= 200000),
+  CONSTRAINT settlement_import_file_until_booked CHECK ((file IS NULL) = (booked_at IS NOT NULL)),
+  CONSTRAINT settlement_import_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
+);
+COMMENT ON TABLE settlement_import IS 'Settlement files of rails that members uploaded: the results of booked ones, and at most one that waits to be confirmed.';
+COMMENT ON COLUMN settlement_import.file IS 'The file until it is booked. Its SHA-256 stays.';
+COMMENT ON COLUMN settlement_import.booked IS 'The number of entries that it makes, or has made.';
+COMMENT ON COLUMN settlement_import.unmatched IS 'The first rows and payments that do not match.';
+CREATE UNIQUE INDEX settlement_import_waiting_once ON settlement_import (account_id, livemode) WHERE booked_at IS NULL;
+ALTER TABLE settlement_import ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON settlement_import TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+GRANT SELECT, INSERT, UPDATE, DELETE ON settlement_import TO billing_request;
+CREATE TRIGGER account_moving AFTER INSERT OR UPDATE OR DELETE ON settlement_import FOR EACH ROW EXECUTE FUNCTION refuse_moving_row();
+ALTER TABLE settlement_import DISABLE TRIGGER account_moving;

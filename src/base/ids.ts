@@ -33,6 +33,7 @@ export const PREFIXES = {
   rail_credential: "rcr",
   rail_exception: "rex",
   instalment_product: "prd",
+  settlement_import: "stl",
   /** A charge that only saves a payment method. The API does not show it. */
   verification: "cvr",
 } as const

@@ -78,12 +78,12 @@ const readUpcoming = Effect.fnUntraced(function* (tenant: Tenant, day: string) {
   } satisfies Upcoming
 })
 
-/** The last day of the figures: today, or in a sandbox the newest day that a test clock has reached. */
+/** The last day of the figures: today, or in a sandbox the newest day of its books, where test clocks may be. */
 const lastDay = Effect.fnUntraced(function* (tenant: Tenant) {
   const today = formatDayOf(currentTime())
   if (tenant.livemode) return today
   const newest = yield* Effect.all([newestDay(tenant, "clearing"), newestDay(tenant, "receivable")])
-  return [today, ...newest].reduce((last, day) => (day > last ? day : last))
+  return newest.reduce((last, day) => (day > last ? day : last)) || today
 })
 
 const MRR_KINDS = ["new", "reactivation", "expansion", "contraction", "churn"]

@@ -12,7 +12,7 @@ import type { Typed } from "../pages/dashboard/fields.ts"
 /** Most fields that a form has. */
 const MAX_FIELDS = 500
 
-const FROM_ELSEWHERE = problem(
+export const FROM_ELSEWHERE = problem(
   "form_invalid",
   "This form came from another site, from an ended session, or from a page that shows another account. Load the page again.",
 )
@@ -25,7 +25,7 @@ export const formTokenOf = (cookie: string, account = ""): string =>
  * Whether a browser sent the request from a page of this host. Programs send neither header. Over plain HTTP, in development, the service
  * has several names, such as localhost: there the page's host is the called one.
  */
-const isFromHere = (headers: IncomingHttpHeaders, origin: string): boolean => {
+export const isFromHere = (headers: IncomingHttpHeaders, origin: string): boolean => {
   const site = headers["sec-fetch-site"]
   if (site !== undefined && site !== "same-origin") return false
   const from = headers.origin
@@ -41,6 +41,13 @@ export interface Form {
   readonly all: (name: string) => ReadonlyArray<string>
   /** Fields of JSON, for scripts. */
   readonly json: Readonly<Record<string, unknown>>
+  /** The file of a form that takes one. */
+  readonly file?: UploadedFile
+}
+
+export interface UploadedFile {
+  readonly name: string
+  readonly bytes: Buffer
 }
 
 /** Makes a form of these fields. A NUL character, which Postgres stores nowhere, becomes a space. */

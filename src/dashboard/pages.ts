@@ -21,6 +21,7 @@ import { may, type Right } from "../security/role/rights.ts"
 import { readCookie } from "./cookies.ts"
 import { type Form, formTokenOf, readForm } from "./forms.ts"
 import { noticeOf } from "./notices.ts"
+import { readUpload } from "./uploads.ts"
 
 /** A member who looks at a page. */
 export interface Viewer {
@@ -58,6 +59,8 @@ export interface PageOptions {
   readonly right: Right
   /** Whether its POST needs a sign-in of the last 15 minutes. */
   readonly isSensitive?: boolean | ((viewer: Viewer) => boolean)
+  /** Whether its form has a file (uploads.ts). */
+  readonly takesFile?: boolean
 }
 
 export const document = (status: number, text: string): PublicResponse => ({
@@ -173,7 +176,11 @@ const patternOf = (path: string): RegExp =>
 const decoded = (segment: string): string => decodeURIComponent(segment).replaceAll("\0", " ")
 
 /** Makes the route of a page for members. */
-export const memberPage = <R>(path: string, { right, isSensitive = false }: PageOptions, handlers: PageHandlers<R>) => {
+export const memberPage = <R>(
+  path: string,
+  { right, isSensitive = false, takesFile = false }: PageOptions,
+  handlers: PageHandlers<R>,
+) => {
   const names = [...path.matchAll(NAMES)].map(([, name]) => name!)
   const respond = (method: "GET" | "POST") =>
     Effect.fnUntraced(function* (request: PublicRequest) {
@@ -218,7 +225,9 @@ export const memberPage = <R>(path: string, { right, isSensitive = false }: Page
       const responding = Effect.gen(function* () {
         yield* requireRight(session.role, right, livemode)
         if (method === "GET") return yield* handlers.GET!(viewer)
-        const form = yield* readForm(request, origin, viewer.formToken)
+        const form = yield* takesFile
+          ? readUpload(request, origin, viewer.formToken, session.account_id)
+          : readForm(request, origin, viewer.formToken)
         const isStale = (isSensitive instanceof Function ? isSensitive(viewer) : isSensitive) && !isFresh(session)
         if (isStale && wantsJson(request)) return yield* SIGN_IN_AGAIN
         if (isStale) return goTo(`/dashboard/sign-in?again=true&next=${backTo(request, method, shown)}`)

@@ -12,6 +12,7 @@ import { eventRoutes } from "./events.ts"
 import { homeRoutes } from "./home.ts"
 import { instalmentProductRoutes } from "./instalmentProducts.ts"
 import { instalmentRoutes } from "./instalments.ts"
+import { invoicePages } from "./invoices.ts"
 import { keyRoutes } from "./keys.ts"
 import { machineRoutes } from "./machines.ts"
 import { nudgeRoutes } from "./nudges.ts"
@@ -21,6 +22,7 @@ import { railRoutes } from "./rail.ts"
 import { requestRoutes } from "./requests.ts"
 import { sandboxRoutes } from "./sandbox.ts"
 import { searchRoutes } from "./search.ts"
+import { settlementRoutes } from "./settlements.ts"
 import { signInRoutes } from "./signIn.ts"
 import { subscriptionPageRoutes } from "./subscription.ts"
 import { subscriptionRoutes } from "./subscriptions.ts"
@@ -55,4 +57,6 @@ export const dashboardRoutes = [
   ...instalmentRoutes,
   ...searchRoutes,
   ...machineRoutes,
+  ...settlementRoutes,
+  ...invoicePages,
 ]

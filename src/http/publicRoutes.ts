@@ -1,5 +1,6 @@
 /** Routes of pages and callbacks without a key: a secret address or a signature gives access. */
 import type { IncomingHttpHeaders } from "node:http"
+import type { Readable } from "node:stream"
 import type { Effect, Stream } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Problem } from "../base/problem.ts"
@@ -11,6 +12,8 @@ export interface PublicRequest {
   readonly headers: IncomingHttpHeaders
   /** The sent bytes; read on use. */
   readonly body: Effect.Effect<Buffer, Problem>
+  /** The same bytes as a stream, for uploads that are larger than a body may be. A page reads one of the two. */
+  readonly upload: Readable
   readonly requestId: string
   /** The caller's network address. */
   readonly address: string

@@ -131,7 +131,16 @@ const servePublic = Effect.fnUntraced(function* <R>(
   recordRequest()
   const body = readBytes(node, (bytes) => limits.buffer(call, address, bytes))
   const enter = (name: string) => limits.enter(call, name)
-  const request = { parts, search: url.searchParams, headers: node.headers, body, requestId, address, enter }
+  const request = {
+    parts,
+    search: url.searchParams,
+    headers: node.headers,
+    body,
+    upload: node,
+    requestId,
+    address,
+    enter,
+  }
   const database = yield* TenantDatabase
   const responding = limited
     ? Effect.provideService(respond(request), TenantDatabase, byPage(database))

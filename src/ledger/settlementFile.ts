@@ -1,5 +1,6 @@
 /** Reads rails' settlement files (docs/ledger.md): one paid-out payment a row, with amounts in kobo and days. */
 import { createReadStream } from "node:fs"
+import type { Readable } from "node:stream"
 import { type Info, parse } from "csv-parse"
 import { Data } from "effect"
 import { FIRST_YEAR, LAST_YEAR } from "../base/time.ts"
@@ -111,7 +112,7 @@ const koboOf = (cells: Cells, name: string, row: number): number | undefined => 
   if (text === undefined) return undefined
   const kobo = koboIn(text)
   if (kobo === undefined)
-    throw new BadFile({ message: `Row ${row} of --file: ${name} is not an amount in naira: ${text.slice(0, 40)}.` })
+    throw new BadFile({ message: `Row ${row} of the file: ${name} is not an amount in naira: ${text.slice(0, 40)}.` })
   return kobo
 }
 
@@ -135,19 +136,19 @@ class Reader {
     const read = [...Object.values(this.#names), ...this.#furtherFees]
     const duplicate = read.find((name) => header.indexOf(name) !== header.lastIndexOf(name))
     if (duplicate !== undefined)
-      throw new BadFile({ message: `--file has two columns for ${duplicate}: remove one of them.` })
+      throw new BadFile({ message: `The file has two columns for ${duplicate}: remove one of them.` })
     const { reference, amount, fee, net } = this.#names
     if (reference === undefined) throw this.#missing("reference")
     if ([amount, fee, net].filter((name) => name !== undefined).length < 2)
       throw new BadFile({
         message:
-          "--file needs two of the columns: the paid amount, the fee, the amount paid out; such as Amount and Fees.",
+          "The file needs two of the columns: the paid amount, the fee, the amount paid out; such as Amount and Fees.",
       })
   }
 
   #missing(field: Field): BadFile {
     return new BadFile({
-      message: `--file has no column with the ${field}: one of ${COLUMNS[this.#rail][field].join(", ")}.`,
+      message: `The file has no column with the ${field}: one of ${COLUMNS[this.#rail][field].join(", ")}.`,
     })
   }
 
@@ -167,7 +168,7 @@ class Reader {
     const day = dayIn(text)
     if (day === undefined)
       throw new BadFile({
-        message: `Row ${row} of --file: ${this.#names[field]} is not a day such as 2026-01-31: ${text.slice(0, 40)}.`,
+        message: `Row ${row} of the file: ${this.#names[field]} is not a day such as 2026-01-31: ${text.slice(0, 40)}.`,
       })
     return day
   }
@@ -179,13 +180,13 @@ class Reader {
     const status = this.#cell(cells, "status")
     if (reference === undefined) return undefined
     if (referenceIn(reference) === undefined)
-      throw new BadFile({ message: `Row ${row} of --file: ${this.#names.reference} is not a reference.` })
+      throw new BadFile({ message: `Row ${row} of the file: ${this.#names.reference} is not a reference.` })
     if (currency !== undefined && currency.toUpperCase() !== "NGN") return undefined
     if (status !== undefined && !/^(success|successful|completed|settled)$/i.test(status)) return undefined
     const [amount, fee, net] = [this.#kobo(cells, "amount", row), this.#fees(cells, row), this.#kobo(cells, "net", row)]
     if ([amount, fee, net].filter((kobo) => kobo !== undefined).length < 2)
       throw new BadFile({
-        message: `Row ${row} of --file has too few amounts for ${reference}: two are needed.`,
+        message: `Row ${row} of the file has too few amounts for ${reference}: two are needed.`,
       })
     return {
       row,
@@ -206,13 +207,22 @@ class Reader {
   }
 }
 
-/** Streams the rows of a file. Throws {@link BadFile} if the file is wrong. `onBytes` is called with the bytes read so far. */
-export async function* settledRows(
+/** Streams the rows of the file at a path. `onBytes` is called with the bytes read so far. */
+export const settledRows = (
   rail: RailName,
   path: string,
   onBytes: (read: number) => void,
-): AsyncGenerator<SettledRow> {
+): AsyncGenerator<SettledRow> => {
   const file = createReadStream(path)
+  return rowsIn(rail, file, () => onBytes(file.bytesRead))
+}
+
+/** Streams the rows of a file. Throws {@link BadFile} if the file is wrong. `onRow` is called after each. */
+export async function* rowsIn(
+  rail: RailName,
+  file: Readable,
+  onRow: () => void = () => {},
+): AsyncGenerator<SettledRow> {
   let header: ReadonlyArray<string> = []
   const rows = file.pipe(
     parse({
@@ -237,13 +247,14 @@ export async function* settledRows(
       reader ??= new Reader(rail, header)
       const read = reader.read(record, 1 + records + info.empty_lines)
       if (read !== undefined) yield read
-      onBytes(file.bytesRead)
+      onRow()
     }
   } catch (error) {
     if (error instanceof BadFile) throw error
     const { code, message } = error as { readonly code?: string; readonly message: string }
-    if (code?.startsWith("CSV_")) throw new BadFile({ message: `--file is not a CSV file: ${message.split("\n")[0]}` })
-    throw new BadFile({ message: `--file cannot be read: ${path}.` })
+    if (code?.startsWith("CSV_"))
+      throw new BadFile({ message: `The file is not a CSV file: ${message.split("\n")[0]}` })
+    throw new BadFile({ message: "The file cannot be read." })
   }
   if (records === 0) new Reader(rail, header)
 }

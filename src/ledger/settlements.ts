@@ -136,6 +136,10 @@ const entryOf = (
 ): ReadonlyArray<NewEntry> =>
   entriesOf("settled", key, aboutReference(taken, day), { rail, payout: payout ?? rail, ...amounts })
 
+const keep = <Value>(values: Map<string, Value>, name: string, value: Value | undefined): void => {
+  if (value !== undefined) values.set(name, value)
+}
+
 /** Settling is the import of one file: it books batches of rows and adds up their totals. */
 export class SettlementImport {
   readonly #rail: RailName
@@ -150,8 +154,14 @@ export class SettlementImport {
   readonly #accounts = new Map<string, Tenant>()
   #lastDay = ""
 
-  constructor(rail: RailName) {
+  /** Whether it only finds out what it would book. */
+  readonly #isTrial: boolean
+  /** What a trial would have booked before, by reference. */
+  readonly #tried = new Map<string, RailPayment>()
+
+  constructor(rail: RailName, { isTrial = false } = {}) {
     this.#rail = rail
+    this.#isTrial = isTrial
   }
 
   /** Keys of the entries that rows of this file have used. */
@@ -238,12 +248,12 @@ export class SettlementImport {
     return [after, existing === undefined ? entryOf(this.#rail, booked, taken) : []]
   }
 
-  /** Books a batch of rows, in the running transaction. */
+  /** Books a batch of rows, in the running transaction. It finds payments of those accounts only that the transaction may see. */
   readonly settle = Effect.fnUntraced(
     { self: this },
     function* (this: SettlementImport, rows: ReadonlyArray<SettledRow>) {
-      yield* lockSettlements
-      const all = yield* readTaken(new Set(rows.map(({ reference }) => reference)))
+      if (!this.#isTrial) yield* lockSettlements
+      const all = new Map([...(yield* readTaken(new Set(rows.map(({ reference }) => reference)))), ...this.#tried])
       const entries: Array<NewEntry> = []
       for (const row of rows) {
         const taken = all.get(row.reference)
@@ -255,7 +265,8 @@ export class SettlementImport {
         all.set(row.reference, after)
         entries.push(...made)
       }
-      postEntries(yield* unitOfWork, entries)
+      if (this.#isTrial) for (const { reference } of rows) keep(this.#tried, reference, all.get(reference))
+      else postEntries(yield* unitOfWork, entries)
       this.booked += entries.length
     },
   )

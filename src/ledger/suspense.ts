@@ -98,19 +98,21 @@ const entryOf = (taken: RailPayment, { as, reason }: ExplanationRequest) => {
  */
 export const explain = Effect.fn("ledger.explain")(function* (explaining: ExplanationRequest) {
   const sql = yield* SqlClient.SqlClient
+  return yield* sql.withTransaction(explainHere(explaining))
+})
+
+/** Does the same in the running transaction. */
+export const explainHere = Effect.fnUntraced(function* (explaining: ExplanationRequest) {
   const reference = ownFromPaystack(explaining.reference)
-  const work = Effect.gen(function* () {
-    yield* lockSettlements
-    const taken = (yield* readTaken(new Set([reference]))).get(reference)
-    if (taken === undefined || taken.account_id !== explaining.account) return { state: "unknown" } as const
-    if (taken.suspense_kobo === 0) {
-      const before = yield* readExplained(taken)
-      return before?.as === explaining.as && before.reason === explaining.reason
-        ? ({ state: "explained", explained: before } as const)
-        : ({ state: "nothing", before } as const)
-    }
-    postEntries(yield* unitOfWork, entryOf(taken, explaining))
-    return { state: "explained", explained: (yield* readExplained(taken))! } as const
-  })
-  return yield* sql.withTransaction(work)
+  yield* lockSettlements
+  const taken = (yield* readTaken(new Set([reference]))).get(reference)
+  if (taken === undefined || taken.account_id !== explaining.account) return { state: "unknown" } as const
+  if (taken.suspense_kobo === 0) {
+    const before = yield* readExplained(taken)
+    return before?.as === explaining.as && before.reason === explaining.reason
+      ? ({ state: "explained", explained: before } as const)
+      : ({ state: "nothing", before } as const)
+  }
+  postEntries(yield* unitOfWork, entryOf(taken, explaining))
+  return { state: "explained", explained: (yield* readExplained(taken))! } as const
 })

@@ -89,18 +89,18 @@ describe("a rail's file", () => {
   })
 
   it.each([
-    ["", "--file has no column with the reference"],
-    ["Amount,Fees\n1,2\n", "--file has no column with the reference: one of reference"],
-    ["Reference,Amount\na,1\n", "--file needs two of the columns"],
-    ["Reference,Amount,Amount (NGN),Fees\na,1,2,0\n", "--file has two columns for amount"],
-    ["Reference,Amount,Fees\nchg-1,free,1\n", "Row 2 of --file: amount is not an amount in naira: free."],
+    ["", "The file has no column with the reference"],
+    ["Amount,Fees\n1,2\n", "The file has no column with the reference: one of reference"],
+    ["Reference,Amount\na,1\n", "The file needs two of the columns"],
+    ["Reference,Amount,Amount (NGN),Fees\na,1,2,0\n", "The file has two columns for amount"],
+    ["Reference,Amount,Fees\nchg-1,free,1\n", "Row 2 of the file: amount is not an amount in naira: free."],
     [
       "Reference,Amount,Fees,Settlement Date\nchg-1,1,1,soon\n",
-      "Row 2 of --file: settlementdate is not a day such as 2026-01-31: soon.",
+      "Row 2 of the file: settlementdate is not a day such as 2026-01-31: soon.",
     ],
-    ['Reference,Amount,Fees\nchg-1,"1,1\n', "--file is not a CSV file"],
-    ["Reference,Amount,Fees\nchg\u0000-1,1,1\n", "Row 2 of --file: reference is not a reference."],
-    ["Reference,Amount,Fees,Settlement Date\nchg-1,1,1,9999-01-01\n", "Row 2 of --file: settlementdate is not a day"],
+    ['Reference,Amount,Fees\nchg-1,"1,1\n', "The file is not a CSV file"],
+    ["Reference,Amount,Fees\nchg\u0000-1,1,1\n", "Row 2 of the file: reference is not a reference."],
+    ["Reference,Amount,Fees,Settlement Date\nchg-1,1,1,9999-01-01\n", "Row 2 of the file: settlementdate is not a day"],
   ])("that cannot be read gets an error with the fix: %j", async (text, message) => {
     const failure = await read("paystack", text).catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(BadFile)
@@ -108,11 +108,11 @@ describe("a rail's file", () => {
   })
 
   it.each([
-    ["tx_ref,amount,app_fee,vat,vat\nchg_a,1000,14,1,1\n", "--file has two columns for vat"],
-    ["tx_ref,amount,app_fee,vat\nchg_a,1000,14,1.055\n", "Row 2 of --file: vat is not an amount in naira: 1.055."],
+    ["tx_ref,amount,app_fee,vat,vat\nchg_a,1000,14,1,1\n", "The file has two columns for vat"],
+    ["tx_ref,amount,app_fee,vat\nchg_a,1000,14,1.055\n", "Row 2 of the file: vat is not an amount in naira: 1.055."],
     [
       "tx_ref,amount,app_fee,stampduty_charge\nchg_a,1000,14,N/A\n",
-      "Row 2 of --file: stampdutycharge is not an amount in naira: N/A.",
+      "Row 2 of the file: stampdutycharge is not an amount in naira: N/A.",
     ],
   ])("of Flutterwave is refused if a further fee cannot be read: %j", async (text, message) => {
     const failure = await read("flutterwave", text).catch((error: unknown) => error)
@@ -440,7 +440,7 @@ describe("cli ledger settle", () => {
     )
     const crashed = await cli("settle", "--rail", "flutterwave", "--file", broken)
     expect([crashed.code, crashed.document]).toEqual([1, undefined])
-    expect(crashed.errors).toContain("Row 1202 of --file: amount is not an amount in naira: much.")
+    expect(crashed.errors).toContain("Row 1202 of the file: amount is not an amount in naira: much.")
     // Earlier entries stay.
     expect((await balances(account)).rail_fees).toBe(140 * 1_200)
     const whole = fileOf(["tx_ref,amount,app_fee,settlement_date", ...rows].join("\n"))

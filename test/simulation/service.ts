@@ -1,3 +1,4 @@
+import { Readable } from "node:stream"
 /**
  * Runs the service in this process like a separate one that can be killed. A fuse breaks its database connection in the
  * middle of any work. After that, the rest of it reaches neither the database nor a rail.
@@ -165,6 +166,7 @@ export const startService = async (place: Place, breaks: Break | undefined): Pro
             body: Effect.succeed(Buffer.from(body)),
             requestId: "req_test",
             address: "127.0.0.1",
+            upload: Readable.from([]),
             enter: () => Effect.void,
           }),
           { onSuccess: () => 200, onFailure: (refusal) => ("status" in refusal ? Number(refusal.status) : 500) },

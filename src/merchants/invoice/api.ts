@@ -70,4 +70,13 @@ export const invoiceApi = {
     success: Invoice,
     list: true,
   }),
+  get: declare({
+    method: "GET",
+    path: "/account/invoices/:id",
+    summary: "Get an invoice that this account gets for the service",
+    access: "usage",
+    status: 200,
+    success: Invoice,
+    codes: ["resource_missing"],
+  }),
 }

@@ -19,6 +19,13 @@ export const invoiceEndpoints = [
         listOf(invoices, request, (row) => renderInvoice(row, links.pdf(row)), [equals("state", request.query.status)]),
       ),
   }),
+  bind(invoiceApi.get, {
+    kind: "read",
+    run: (request) =>
+      Effect.flatMap(InvoiceLinks, (links) =>
+        Effect.map(invoices.get(request, request.id), (row) => renderInvoice(row, links.pdf(row))),
+      ),
+  }),
 ]
 
 /** The PDF behind an invoice's signed link. */

@@ -363,9 +363,9 @@ export const closeMain = (view: CloseView): Html => {
           items,
         )}`
       : !isUnchecked && notice("good", html`<p>Nothing stands in the way.</p>`))
-  }${isUnchecked && notice("warning", html`<p>The books are too large for the rules to be checked on this page. The operator of the service checks them.</p>`)}<form method="post" action="${path}" class="card stack form section"><h2>What this does</h2>${CONSEQUENCES[action](month)}${hiddenField("form_token", formToken)}${
+  }${isUnchecked && notice("warning", html`<p>The books are too large for the rules to be checked on this page. The operator of the service checks them.</p>`)}<form method="post" action="${path}" class="form section"><div class="card stack"><h2>What this does</h2>${CONSEQUENCES[action](month)}${hiddenField("form_token", formToken)}${
     needsReason &&
     html`<div class="field"><label for="field-reason">Reason</label><textarea id="field-reason" name="reason" rows="3" maxlength="500" required="${true}">${reason}</textarea></div>`
-  }<p class="actions"><button class="${isClosing ? "button" : "button danger"}" name="intent" value="confirm">${title}</button></p></form>
+  }<p class="actions"><button class="${isClosing ? "button" : "button danger"}" name="intent" value="confirm">${title}</button></p></div></form>
 <p class="section"><a href="${`${base}/books`}">Back without doing this</a></p>`
 }

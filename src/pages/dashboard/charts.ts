@@ -25,6 +25,9 @@ const HEIGHT = 72
 const GROUND = 56
 const TOP = 6
 
+/** Few bars stay narrow. */
+const WIDEST_BAR = 40
+
 const round = (value: number): number => Math.round(value * 10) / 10
 
 /** Returns the height of a value above the ground line; a chart of zeros is flat. */
@@ -36,9 +39,10 @@ const scale = (points: ReadonlyArray<Point>) => {
 const bars = (points: ReadonlyArray<Point>): ReadonlyArray<Html> => {
   const height = scale(points)
   const step = WIDTH / points.length
+  const width = Math.min(step * 0.8, WIDEST_BAR)
   return points.map(({ value }, at) => {
     const tall = height(value)
-    return html`<rect class="bar" x="${round(at * step)}" y="${round(GROUND - tall)}" width="${round(step * 0.8)}" height="${tall}" rx="1"></rect>`
+    return html`<rect class="bar" x="${round(at * step)}" y="${round(GROUND - tall)}" width="${round(width)}" height="${tall}" rx="1"></rect>`
   })
 }
 
