@@ -37,11 +37,14 @@ const SHARED = [
   "account_move",
   "administrator_key",
   "cell",
+  "dashboard_session",
   "ledger_account",
   "ledger_closing",
   "ledger_totalled",
+  "passkey",
   "schema_migration",
   "service_secret",
+  "sign_in",
   "write_probe",
 ]
 
