@@ -164,6 +164,7 @@ const ACCOUNT = {
   verticals: ["generic", "ecommerce"],
   vertical: null,
   canChooseVertical: true,
+  rail: "paystack",
 } as const
 
 const ME: MeView = {

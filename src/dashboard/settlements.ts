@@ -12,7 +12,7 @@ import { explainHere } from "../ledger/suspense.ts"
 import { NOTHING_TYPED, NOTHING_WRONG, type Wrong } from "../pages/dashboard/fields.ts"
 import { explainMain, importMain, settlementsMain } from "../pages/dashboard/settlements.ts"
 import { OUTSIDE_RAILS, type RailName } from "../rails/rail/Rail.ts"
-import { changingIn } from "./account.ts"
+import { changing } from "./account.ts"
 import { csvFile } from "./csv.ts"
 import type { Form } from "./forms.ts"
 import { pathOfObject } from "./objects.ts"
@@ -136,7 +136,7 @@ const book = memberPage(`${SETTLEMENTS}/:id/book`, FINANCE, {
     const file = yield* readingOf(viewer, readFile(tenant, id))
     const result = yield* bookFile(tenant, row!.rail, file)
     const object = { kind: "settlement_import", id }
-    yield* changingIn(tenant, viewer, "settlement.import", () => object, keepResult(tenant, id, result))
+    yield* changing(viewer, "settlement.import", () => object, keepResult(tenant, id, result), tenant)
     return goTo(withNotice(`${base}/settlements/${id}`, "settlement_imported"))
   }),
 })
@@ -169,13 +169,8 @@ const explain = memberPage(`${SETTLEMENTS}/suspense/:reference`, FINANCE, {
       if (done.state === "explained") return done.explained
       return yield* problem("resource_missing", "Nothing of this reference is in suspense any more.")
     })
-    const made = yield* changingIn(
-      tenant,
-      viewer,
-      "suspense.explain",
-      ({ entry }) => ({ kind: "ledger_entry", id: entry }),
-      work,
-    )
+    const object = ({ entry }: { readonly entry: string }) => ({ kind: "ledger_entry", id: entry })
+    const made = yield* changing(viewer, "suspense.explain", object, work, tenant)
     return goTo(withNotice(`${base}/books/entries/${made.entry}`, "suspense_explained"))
   }),
 })

@@ -223,7 +223,7 @@ describe("a stranger learns nothing", () => {
     text
       .replaceAll(email, "EMAIL")
       .replaceAll(/name="form_token" value="[^"]+"/g, "TOKEN")
-      .replace(/<section class="notice warning".*?<\/section>/s, "")
+      .replace(/<section class="notice warning.*?<\/section>/s, "")
   const headersOf = (headers: Headers) =>
     [...headers].filter(
       ([name]) =>
