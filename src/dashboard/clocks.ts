@@ -209,7 +209,7 @@ const advance = memberPage(
       return yield* Effect.catchIf(
         advancing,
         (error): error is Problem => isProblem(error) && error.status !== 404,
-        ({ message, status }) => showClock(viewer, message, status),
+        ({ message, status }) => showClock(viewer, message.replace(/^frozen_time /, "The new time "), status),
       )
     }),
   },
