@@ -14,6 +14,8 @@ import { memberPage, NOTHING, type Viewer } from "./pages.ts"
 
 /** How often a part is rendered again. People see a change within seconds, and a page costs little while nothing changes. */
 const TICK_MS = 3 * SECOND_MS
+/** A rendering that is not older is shared. */
+const FRESH_MS = TICK_MS / 2
 /** A stream without events is closed by proxies after a minute or so. */
 const PING_EVERY_TICKS = 5
 /** A page that is open for longer opens a new stream. */
@@ -71,7 +73,7 @@ const share = <R>(
   Effect.suspend(() => {
     const now = performance.now()
     const recent = shared.get(key)
-    if (recent !== undefined && now - recent.at < TICK_MS / 2) return Deferred.await(recent.text)
+    if (recent !== undefined && now - recent.at < FRESH_MS) return Deferred.await(recent.text)
     if (shared.size >= MAX_SHARED) shared.clear()
     const text = Deferred.makeUnsafe<string, Problem | SqlError.SqlError>()
     shared.set(key, { at: now, text })
@@ -122,7 +124,8 @@ export const livePart = <R>(
         const key = `${account_id} ${viewer.path}?${viewer.search}`
         const part = Effect.provide(share(shared, key, render(viewer)), context)
         const tick = Effect.fnUntraced(function* ({ sent, count }: Tick) {
-          if (count > 0) yield* Effect.sleep(TICK_MS)
+          // The page has just shown the part: what is sent first is rendered later than the page was, even if it is shared.
+          yield* Effect.sleep(count === 0 ? FRESH_MS : TICK_MS)
           if (count >= LONGEST_TICKS || !(yield* stillMay(viewer, right))) return [[], Option.none<Tick>()] as const
           const text = yield* part
           const next = Option.some({ sent: text, count: count + 1 })

@@ -20,10 +20,12 @@ import { nameIn } from "../pages/dashboard/customer.ts"
 import { status, when } from "../pages/dashboard/parts.ts"
 import { html } from "../pages/html.ts"
 import { actionPage } from "./actions.ts"
+import { objectIdOf } from "./events.ts"
 import type { Form } from "./forms.ts"
 import { instantOf, instantTyped } from "./inputs.ts"
 import { livePart } from "./LiveParts.ts"
 import { listPages } from "./lists.ts"
+import { pathOfObject } from "./objects.ts"
 import { call, goTo, memberPage, show, type Viewer } from "./pages.ts"
 import { inSandbox } from "./sandbox.ts"
 
@@ -153,7 +155,10 @@ const readPart = Effect.fnUntraced(function* (viewer: Viewer) {
     base: viewer.base,
     clock,
     steps: steps.slice(0, STEPS_SHOWN),
-    events: events.data,
+    events: events.data.map((event) => {
+      const objectId = objectIdOf(event)
+      return { ...event, objectId, objectPath: pathOfObject(objectId, viewer.environment) }
+    }),
     subscriptions,
     customers: customers.data,
   }
@@ -209,7 +214,7 @@ const advance = memberPage(
       return yield* Effect.catchIf(
         advancing,
         (error): error is Problem => isProblem(error) && error.status !== 404,
-        ({ message, status }) => showClock(viewer, message, status),
+        ({ message, status }) => showClock(viewer, message.replace(/^frozen_time /, "The new time "), status),
       )
     }),
   },

@@ -20,7 +20,8 @@ const SHOWN = "25"
 /** An account has at most 16 endpoints. */
 const ALL_ENDPOINTS = "100"
 
-const objectIdOf = ({ data }: Row): string | null => (typeof data.object.id === "string" ? data.object.id : null)
+/** The ID of the object of an event; null: it has none. */
+export const objectIdOf = ({ data }: Row): string | null => (typeof data.object.id === "string" ? data.object.id : null)
 
 const list = listPages<Row>({
   path: "/events",

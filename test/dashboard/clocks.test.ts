@@ -61,7 +61,7 @@ describe("test clocks in the dashboard", () => {
     expect(await ready(clock)).toBe("2030-03-02T09:30:00.000Z")
     const back = await developer.post(`${BASE}/${clock}/advance`, { by: "time", frozen_time: "2029-01-01T10:00" })
     expect(back.status).toBe(400)
-    expect(back.text).toContain("frozen_time must be later than")
+    expect(back.text).toContain("The new time must be later than")
     const events = data(await api.get(`/events?test_clock=${clock}&limit=100`))
     expect(events.every(({ type }: { type: string }) => type !== "")).toBe(true)
     expect((await act(developer, `${BASE}/${clock}/delete`)).location).toBe(`${BASE}?notice=deleted`)

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createKey, MAX_KEYS } from "../../src/security/key/apiKeys.ts"
 import { createApi } from "../support/api.ts"
 import { useCommandLine } from "../support/commandLine.ts"
@@ -127,10 +128,8 @@ describe("API keys in the dashboard", () => {
   })
 
   it("of live are made only while live access is approved, and the page says how to get it", async () => {
-    const [stranger] = await database.run(
-      (sql) => sql<{ id: string }>`SELECT id FROM account WHERE live_access = 'not_requested' LIMIT 1`,
-    )
-    const owner = await member("owner", stranger!.id)
+    const { account } = await database.run(() => createAccount({ businessName: "Not live" }))
+    const owner = await member("owner", account.id)
     const list = await owner.get("/dashboard/live/keys")
     expect(list.text).toContain("Live keys are made once live access is approved.")
     const { page } = await make(owner, "/dashboard/live/keys/new?type=secret")
@@ -139,15 +138,22 @@ describe("API keys in the dashboard", () => {
   })
 
   it("are at most 100 that work", async () => {
-    const [made] = await database.run(
-      (sql) => sql<{ id: string }>`SELECT id FROM account WHERE live_access = 'not_requested' LIMIT 1`,
-    )
-    const account = made!.id
+    const { account: made } = await database.run(() => createAccount({ businessName: "Many keys" }))
+    const account = made.id
     for (let count = 0; count < MAX_KEYS; count++)
       await database.run(() => createKey({ account_id: account, livemode: false }, "publishable"))
     const { page } = await make(await member("owner", account), `${NEW}?type=secret`)
     expect(page.status).toBe(422)
     expect(page.text).toContain("There are 100 keys already: revoke one first.")
+    // A leaked key can be replaced at once.
+    const owner = await member("owner", account)
+    const [secret] = await database.run(
+      (sql) => sql<{ id: string }>`
+        SELECT id FROM api_key WHERE account_id = ${account} AND type = 'secret' AND NOT livemode LIMIT 1`,
+    )
+    const roll = `/dashboard/sandbox/keys/${secret!.id}/roll`
+    expect((await make(owner, roll, { grace: "1h" })).page.status).toBe(422)
+    expect((await make(owner, roll, { grace: "0" })).key).toMatch(/^sk_test_/)
   })
 
   it("are seen by no role without the right", async () => {

@@ -1,4 +1,5 @@
 /** Tests the parts of pages that follow what happens (src/dashboard/LiveParts.ts), and how their streams end. */
+import { Readable } from "node:stream"
 import { Effect, Layer, ManagedRuntime, Stream } from "effect"
 import { afterAll, describe, expect, it } from "vitest"
 import { LiveParts, livePart } from "../../src/dashboard/LiveParts.ts"
@@ -35,6 +36,7 @@ const requestOf = ({ cookie }: Pick<Member, "cookie">, environment = "live"): Pu
   search: new URLSearchParams(),
   headers: { cookie: `session=${cookie}`, accept: "text/event-stream" },
   body: Effect.succeed(Buffer.from("")),
+  upload: Readable.from([]),
   requestId: "req_1",
   address: "127.0.0.1",
   enter: () => Effect.void,

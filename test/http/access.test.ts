@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { endpoints } from "../../src/app/api.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createAdministrator, createKey, revokeKey, rollKey } from "../../src/security/key/apiKeys.ts"
 import { SCOPE_NAMES, type Scopes } from "../../src/security/key/scopes.ts"
 import { createApi } from "../support/api.ts"
@@ -168,8 +169,15 @@ describe("keys over their lifetime", () => {
   })
 
   it("keep working for their grace period after a roll, then expire; without one they are revoked", async () => {
+    const { account } = await database.run(() => createAccount({ businessName: "Rolling" }))
+    const keyed = async (type: "secret" | "restricted", may: object = {}) => {
+      const made = await database.run(() => createKey({ account_id: account.id, livemode: false }, type, may))
+      return { ...made, api: createApi(server().origin, made.key) }
+    }
+    const roll = (id: string, grace: "0" | "1h") =>
+      database.run(() => rollKey({ account_id: account.id, livemode: false, id }, grace))
     const old = await keyed("restricted", { scopes: { plans: "read" } })
-    const rolled = await database.run(() => rollKey({ account_id: accountId(), livemode: false, id: old.id }, "1h"))
+    const rolled = await roll(old.id, "1h")
     const fresh = createApi(server().origin, rolled.key)
     expect((await fresh.get("/plans")).status).toBe(200)
     expect(refusal(await fresh.get("/customers"))[1]).toBe("insufficient_scope")
@@ -177,12 +185,10 @@ describe("keys over their lifetime", () => {
     await database.run((sql) => sql`UPDATE api_key SET expires_at = now() - interval '1 second' WHERE id = ${old.id}`)
     await eventually(async () => ((await old.api.get("/plans")).status === 401 ? true : undefined))
     expect(refusal(await old.api.get("/plans"))[1]).toBe("key_expired")
-    await expect(
-      database.run(() => rollKey({ account_id: accountId(), livemode: false, id: old.id }, "1h")),
-    ).rejects.toThrow("expired")
+    await expect(roll(old.id, "1h")).rejects.toThrow("expired")
 
     const gone = await keyed("secret")
-    await database.run(() => rollKey({ account_id: accountId(), livemode: false, id: gone.id }, "0"))
+    await roll(gone.id, "0")
     await eventually(async () => ((await gone.api.get("/plans")).status === 401 ? true : undefined))
     expect(refusal(await gone.api.get("/plans"))[1]).toBe("key_revoked")
   })

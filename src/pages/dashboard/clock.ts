@@ -26,13 +26,19 @@ export interface SubscriptionOfClock {
   readonly nextChargeAt: string | null
 }
 
+/** An event, with its object and the path of its page; null: it has none. */
+export interface EventOfClock extends Pick<typeof Event.Type, "id" | "type" | "created_at"> {
+  readonly objectId: string | null
+  readonly objectPath: string | null
+}
+
 export interface ClockPartView {
   readonly base: string
   readonly clock: typeof TestClock.Type
   /** In order of time. */
   readonly steps: ReadonlyArray<Step>
   /** Newest first. */
-  readonly events: ReadonlyArray<typeof Event.Type>
+  readonly events: ReadonlyArray<EventOfClock>
   readonly subscriptions: ReadonlyArray<SubscriptionOfClock>
   readonly customers: ReadonlyArray<typeof Customer.Type>
 }
@@ -94,9 +100,13 @@ const eventsTable = ({ base, clock, events }: ClockPartView): Html =>
         [
           {
             name: "Event",
-            cell: ({ id, type }: typeof Event.Type) => html`<a href="${`${base}/events/${id}`}">${type}</a>`,
+            cell: ({ id, type }: EventOfClock) => html`<a href="${`${base}/events/${id}`}">${type}</a>`,
           },
-          { name: "Object", cell: ({ data }) => html`<code class="small">${String(data.object.id ?? "–")}</code>` },
+          {
+            name: "Object",
+            cell: ({ objectId, objectPath }) =>
+              objectPath === null ? (objectId ?? "–") : html`<a href="${objectPath}">${objectId}</a>`,
+          },
           { name: "When", cell: ({ created_at }) => when(created_at) },
         ],
         events,

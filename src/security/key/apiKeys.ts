@@ -96,7 +96,7 @@ const MADE = problem(
   "This form has made its key already. A key is shown once: if you did not copy it, create another.",
 )
 
-/** Locks the account, so that its keys change by one transaction at a time, and checks that it may have another key. */
+/** Locks the account, so that its keys change by one transaction at a time, and checks that a key may be made. */
 const admit = Effect.fnUntraced(function* (tenant: Tenant, attempt: string | null) {
   const sql = yield* SqlClient.SqlClient
   const [account] = yield* sql<{ live_access: string }>`
@@ -108,6 +108,11 @@ const admit = Effect.fnUntraced(function* (tenant: Tenant, attempt: string | nul
     )
   const made = yield* sql`SELECT 1 FROM api_key WHERE ${ofTenant(sql, tenant)} AND attempt = ${attempt}`
   if (made.length > 0) return yield* MADE
+})
+
+/** Refuses one more key than an account may have. */
+const refuseMore = Effect.fnUntraced(function* (tenant: Tenant) {
+  const sql = yield* SqlClient.SqlClient
   const [working] = yield* sql<{ count: number }>`
     SELECT count(*)::integer AS count FROM api_key WHERE ${ofTenant(sql, tenant)} AND ${works(sql)}`
   if (working!.count >= MAX_KEYS)
@@ -122,6 +127,7 @@ export const addKey = Effect.fn("key.add")(function* (
   attempt: string | null = null,
 ) {
   yield* admit(tenant, attempt)
+  yield* refuseMore(tenant)
   return yield* createKey(tenant, type, allowed, attempt)
 })
 
@@ -180,6 +186,8 @@ export type Grace = keyof typeof GRACES_MS
 export const rollKey = Effect.fn("key.roll")(function* (ref: Ref, grace: Grace, attempt: string | null = null) {
   const sql = yield* SqlClient.SqlClient
   yield* admit(ref, attempt)
+  // A leaked key can always be replaced at once.
+  if (grace !== "0") yield* refuseMore(ref)
   const old = yield* getKey(ref, "FOR UPDATE")
   const status = statusOf(old, currentTime())
   if (status !== "active")
