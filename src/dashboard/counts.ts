@@ -6,10 +6,6 @@ import { ofTenant, type Tenant } from "../db/tenant.ts"
 /** Counting this many index entries takes some milliseconds. */
 export const MAX_COUNTED = 10_000
 
-/** How many objects there are; above {@link MAX_COUNTED}: at least that many. */
-export const countText = (count: number): string =>
-  count > MAX_COUNTED ? `${MAX_COUNTED.toLocaleString("en")}+` : count.toLocaleString("en")
-
 const COUNTED = ["active", "past_due", "trialing", "paused"] as const
 
 export type StatusCounts = Readonly<Record<(typeof COUNTED)[number], number>>
