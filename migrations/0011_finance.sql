@@ -593,6 +593,7 @@ FROM (SELECT account_id, livemode, measure, sum(debit_kobo - credit_kobo) AS kob
 FULL JOIN (SELECT account_id, livemode, ledger_account, sum(amount_kobo) AS kobo FROM ledger_line WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) l
   ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.measure)
 WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0)
+  AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(t.account_id, l.account_id), coalesce(t.livemode, l.livemode)))
 UNION ALL
 SELECT coalesce(p.account_id, b.account_id), coalesce(p.livemode, b.livemode), NULL, 'deposits', coalesce(p.id, b.plan),
   format('instalment plan %s: deposits of %s kobo by its payments, %s by the books', coalesce(p.id, b.plan), coalesce(p.kobo, 0), coalesce(b.kobo, 0))

@@ -12,7 +12,7 @@ import {
   reopenMonth,
   untilItHolds,
 } from "../ledger/accountClosing.ts"
-import { closeMain } from "../pages/dashboard/books.ts"
+import { closeMain } from "../pages/dashboard/closing.ts"
 import { changing } from "./account.ts"
 import { lastClosable } from "./books.ts"
 import type { Form } from "./forms.ts"

@@ -97,7 +97,7 @@ export const readFigures = Effect.fnUntraced(function* (tenant: Tenant) {
       readDays(tenant, "clearing", from, to),
       readDays(tenant, "receivable", from, to),
       readDays(tenant, "mrr", from, to),
-      readBalances(tenant, LAST_DAY),
+      readBalances(tenant, LAST_DAY, ["receivable", "mrr"]),
       readUpcoming(tenant, to),
       statusCounts(tenant),
     ],

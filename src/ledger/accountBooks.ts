@@ -47,8 +47,9 @@ const MAX_MONTHS = 36
 export const readMonths = Effect.fnUntraced(function* (tenant: Tenant) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ month: string }>`
-    SELECT to_char(day, 'YYYY-MM') AS month FROM day_total WHERE ${ofTenant(sql, tenant)} AND measure <> 'mrr'
-    GROUP BY 1 HAVING sum(count) <> 0 ORDER BY 1 DESC LIMIT ${MAX_MONTHS}`
+    SELECT DISTINCT to_char(d.day, 'YYYY-MM') AS month FROM (
+      SELECT day FROM day_total WHERE ${ofTenant(sql, tenant)} AND measure <> 'mrr' GROUP BY day HAVING sum(count) <> 0
+    ) d ORDER BY 1 DESC LIMIT ${MAX_MONTHS}`
   return rows.map(({ month }) => month)
 })
 

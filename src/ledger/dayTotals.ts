@@ -68,12 +68,18 @@ export interface Balance {
   readonly credit_kobo: number
 }
 
-/** Reads the sums of every measure up to the end of a day. */
-export const readBalances = Effect.fnUntraced(function* (tenant: Tenant, through: string) {
+/** Reads the sums of measures up to the end of a day: of some, or of all. */
+export const readBalances = Effect.fnUntraced(function* (
+  tenant: Tenant,
+  through: string,
+  measures?: ReadonlyArray<Measure>,
+) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<Balance>`
     SELECT measure, sum(debit_kobo)::bigint AS debit_kobo, sum(credit_kobo)::bigint AS credit_kobo
-    FROM day_total WHERE ${ofTenant(sql, tenant)} AND day <= ${through}::date GROUP BY measure HAVING sum(count) <> 0`
+    FROM day_total WHERE ${ofTenant(sql, tenant)} AND day <= ${through}::date
+      AND ${measures === undefined ? sql`true` : sql`measure = ANY(${measures}::text[])`}
+    GROUP BY measure HAVING sum(count) <> 0`
 })
 
 /** Reads the newest day of a measure; an empty text: it has none. */

@@ -2,7 +2,6 @@
 import type { BookDay, BookLine, RuleChecked } from "../../ledger/accountBooks.ts"
 import type { ClosedState } from "../../ledger/accountClosing.ts"
 import { type Html, html } from "../html.ts"
-import { hiddenField } from "./fields.ts"
 import {
   empty,
   facts,
@@ -309,63 +308,4 @@ export const rulesMain = ({
     ],
     rows,
   )}`
-}
-
-interface OpenShown {
-  readonly text: string
-  readonly day: string
-  readonly kobo: number | null
-  readonly path: string | null
-  readonly about: string | null
-}
-
-export interface CloseView {
-  readonly base: string
-  readonly month: string
-  readonly action: "close" | "reopen"
-  /** What stands in the way of a closing. */
-  readonly items: ReadonlyArray<OpenShown>
-  /** Whether the rules could not be checked in the time of a page. */
-  readonly isUnchecked: boolean
-  readonly refusal: string | null
-  readonly reason: string
-  readonly formToken: string
-  readonly path: string
-}
-
-const CONSEQUENCES = {
-  close: (month: string) =>
-    html`<p>All days through the end of ${month} are closed, in this account and environment only. Nothing can be booked there any more. What is found later is booked on the first open day, as a correction that names the entry it corrects.</p>`,
-  reopen: (month: string) =>
-    html`<p>${month} and the closed months after it are open again. Entries can be dated there, so that sums that you may have reported already can change.</p>`,
-}
-
-export const closeMain = (view: CloseView): Html => {
-  const { base, month, action, items, isUnchecked, refusal, reason, formToken, path } = view
-  const isClosing = action === "close"
-  const needsReason = !isClosing || items.length > 0 || isUnchecked
-  const title = isClosing ? `Close ${month}` : `Open ${month} again`
-  return html`${pageHead(title)}${refusal !== null && html`<div class="notice error" role="alert" tabindex="-1"><p>${refusal}</p></div>`}${
-    isClosing &&
-    (items.length > 0
-      ? html`${notice("warning", html`<p>${items.length} ${items.length === 1 ? "item stands" : "items stand"} in the way. Settle them first, or close with a reason, which is kept.</p>`)}${table(
-          "What stands in the way",
-          [
-            { name: "What", cell: ({ text }: OpenShown) => text },
-            {
-              name: "About",
-              cell: ({ about, path }) =>
-                path === null ? (about ?? "–") : html`<a href="${path}"><code>${about}</code></a>`,
-            },
-            { name: "Day", cell: ({ day }) => day },
-            { name: "Amount", cell: ({ kobo }) => (kobo === null ? "–" : naira(kobo)), isNumber: true },
-          ],
-          items,
-        )}`
-      : !isUnchecked && notice("good", html`<p>Nothing stands in the way.</p>`))
-  }${isUnchecked && notice("warning", html`<p>The books are too large for the rules to be checked on this page. The operator of the service checks them.</p>`)}<form method="post" action="${path}" class="form section"><div class="card stack"><h2>What this does</h2>${CONSEQUENCES[action](month)}${hiddenField("form_token", formToken)}${
-    needsReason &&
-    html`<div class="field"><label for="field-reason">Reason</label><textarea id="field-reason" name="reason" rows="3" maxlength="500" required="${true}">${reason}</textarea></div>`
-  }<p class="actions"><button class="${isClosing ? "button" : "button danger"}" name="intent" value="confirm">${title}</button></p></div></form>
-<p class="section"><a href="${`${base}/books`}">Back without doing this</a></p>`
 }

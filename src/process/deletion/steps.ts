@@ -197,13 +197,15 @@ export const ledgerEntries: Step = {
 /** Deletes what sums up the books of a sandbox: the closings of its months, and the totals of its days. Its entries are deleted before. */
 export const bookSums: Step = {
   name: "day_total",
-  run: Effect.fnUntraced(function* (deletion) {
+  run: Effect.fnUntraced(function* (deletion, after, limit) {
     const sql = yield* SqlClient.SqlClient
     yield* sql`SELECT set_config('billing.sandbox_reset', ${deletion.account_id}, true)`
     // A merge under way would add what it has read to an empty table.
     yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.dayTotals}, 0)`
     yield* sql`DELETE FROM account_closing WHERE ${ofTenant(sql, deletion)}`
-    const rows = yield* sql`DELETE FROM day_total WHERE ${ofTenant(sql, deletion)} RETURNING 1`
-    return { rows: rows.length, to: null } satisfies Deleted
+    const rows = yield* sql`
+      DELETE FROM day_total WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM day_total WHERE ${ofTenant(sql, deletion)} LIMIT ${limit})) RETURNING 1`
+    return { rows: rows.length, to: rows.length < limit ? null : after } satisfies Deleted
   }),
 }
