@@ -109,7 +109,7 @@ describe("an invitation", () => {
 
   it("says what is wrong with it at its field", async () => {
     const { owner } = await newAccount()
-    const wrong = await owner.post("/dashboard/team", { email: "nobody@", role: "king" })
+    const wrong = await owner.post("/dashboard/team", { email: "ngozi@", role: "king" })
     expect(wrong.status).toBe(400)
     expect(wrong.text).toContain("Type an e-mail address such as ada@example.com.")
     expect(wrong.text).toContain("Choose a role.")
