@@ -230,7 +230,7 @@ const timersNow = async (): Promise<ReadonlySet<string>> => {
 /** All rows but those in which the service notes that it runs, and that a key was used. */
 const rowsNow = async () =>
   (await dump(database)).filter(
-    (row) => !/^(pgboss\.version|public\.(api_key|journal_position|state_\w+|arrow_count)) /.test(row),
+    (row) => !/^(pgboss\.version|public\.(api_key|api_request|journal_position|state_\w+|arrow_count)) /.test(row),
   )
 
 const ask = (one: Api, method: string, path: string, body?: object): Promise<Answer> =>
