@@ -141,6 +141,10 @@ describe("last month's invoice (decision K4)", () => {
       paid_at: null,
     })
     expect(await sandbox.all("/account/invoices")).toEqual([])
+    const path = `/account/invoices/${invoices[0].id}`
+    expect(data(await live.get(path))).toMatchObject({ id: invoices[0].id, total: 500_010 })
+    const other = await merchant()
+    for (const one of [sandbox, other.live]) expect((await one.get(path)).status).toBe(404)
     expect(await books(id)).toEqual([
       { ledger_account: "fee_revenue", kobo: -500_010 },
       { ledger_account: "receivable", kobo: 500_010 },

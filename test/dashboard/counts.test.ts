@@ -4,12 +4,12 @@ import { countJournal } from "../../src/runtime/counting.ts"
 import { recount, recountNew } from "../../src/runtime/recounting.ts"
 import { arrowsOfJournal, countedArrows, countedStates, statesOfRows } from "../support/counts.ts"
 import { useDatabase } from "../support/database.ts"
-import { useInstance } from "../support/instance.ts"
+import { useOwnInstance } from "../support/instance.ts"
 import { signedIn } from "../support/member.ts"
 import { advance, data, eventually, subscribe } from "../support/story.ts"
 import { insertSubscribed } from "../support/subscribed.ts"
 
-const { database, server, accountId, api } = useInstance()
+const { database, server, accountId, api } = useOwnInstance()
 
 const read = () =>
   database.run(() =>

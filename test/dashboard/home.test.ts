@@ -4,11 +4,11 @@ import { describe, expect, it } from "vitest"
 import { formatKobo } from "../../src/base/money.ts"
 import { mergeDayTotals } from "../../src/ledger/dayTotals.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
-import { useInstance } from "../support/instance.ts"
+import { useOwnInstance } from "../support/instance.ts"
 import { signedIn } from "../support/member.ts"
 import { advance, subscribe } from "../support/story.ts"
 
-const { database, server, accountId, api } = useInstance()
+const { database, server, accountId, api } = useOwnInstance()
 
 const member = (role: Parameters<typeof signedIn>[3] = "owner", account = accountId()) =>
   signedIn(database, server().origin, account, role)

@@ -5,10 +5,10 @@ import { dayOf } from "../../src/base/time.ts"
 import { postEntries } from "../../src/ledger/ledger.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { bookEntry } from "../support/books.ts"
-import { useInstance } from "../support/instance.ts"
+import { useOwnInstance } from "../support/instance.ts"
 import { type Member, shownOf, signedIn } from "../support/member.ts"
 
-const { database, server, accountId } = useInstance()
+const { database, server, accountId } = useOwnInstance()
 
 const newAccount = () =>
   database.run(() =>

@@ -198,6 +198,7 @@ describe("deleting a clock", () => {
 describe("POST /test/reset (decision M2)", () => {
   /** Deleted with rows of other tables. */
   const TAKEN_ALONG = [
+    "account_closing",
     "customer_metadata_pair",
     "ledger_line",
     "lifecycle_journal",
@@ -225,6 +226,7 @@ describe("POST /test/reset (decision M2)", () => {
     "rail_exception",
     "rail_throttle",
     "refund",
+    "settlement_import",
     "usage_counter",
   ]
 
