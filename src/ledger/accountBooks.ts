@@ -35,7 +35,7 @@ export const readBookDays = Effect.fnUntraced(function* (tenant: Tenant, code: M
     SELECT day::text AS day, debit_kobo, credit_kobo, balance_kobo, lines FROM (
       SELECT day, sum(debit_kobo)::bigint AS debit_kobo, sum(credit_kobo)::bigint AS credit_kobo, sum(count)::bigint AS lines,
         (sum(sum(debit_kobo - credit_kobo)) OVER (ORDER BY day))::bigint AS balance_kobo
-      FROM day_total WHERE ${ofTenant(sql, tenant)} AND measure = ${code} AND day < ${before}::date
+      FROM day_total_all WHERE ${ofTenant(sql, tenant)} AND measure = ${code} AND day < ${before}::date
       GROUP BY day HAVING sum(count) <> 0
     ) d ORDER BY d.day DESC LIMIT ${limit}`
 })
@@ -48,7 +48,7 @@ export const readMonths = Effect.fnUntraced(function* (tenant: Tenant) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ month: string }>`
     SELECT DISTINCT to_char(d.day, 'YYYY-MM') AS month FROM (
-      SELECT day FROM day_total WHERE ${ofTenant(sql, tenant)} AND measure <> 'mrr' GROUP BY day HAVING sum(count) <> 0
+      SELECT day FROM day_total_all WHERE ${ofTenant(sql, tenant)} AND measure <> 'mrr' GROUP BY day HAVING sum(count) <> 0
     ) d ORDER BY 1 DESC LIMIT ${MAX_MONTHS}`
   return rows.map(({ month }) => month)
 })
