@@ -141,6 +141,17 @@ export const checkRules = Effect.flatMap(
   (sql) => sql<RuleChecked>`SELECT rule, meaning, problem FROM account_rules()`,
 )
 
+/** Checking the rules on so many entries takes less than 100 ms. */
+const QUICKLY_CHECKED = 5_000
+
+/** Whether the books of the running tenant are so small that a page can check the rules while it is read. */
+export const isQuicklyChecked = Effect.fnUntraced(function* (tenant: Tenant) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ entries: number }>`
+    SELECT count(*)::integer AS entries FROM (SELECT 1 FROM ledger_entry WHERE ${ofTenant(sql, tenant)} LIMIT ${QUICKLY_CHECKED + 1}) e`
+  return row!.entries <= QUICKLY_CHECKED
+})
+
 /** A balance in suspense. */
 export interface InSuspense {
   /** `YYYY-MM` of the settlement. */
