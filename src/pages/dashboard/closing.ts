@@ -41,7 +41,7 @@ const CONSEQUENCES = {
 const RULES = {
   checked: null,
   later: notice(
-    "info",
+    "note",
     html`<p>The rules of the books are checked when you close the month. This takes some seconds.</p>`,
   ),
   "too large": notice(
