@@ -164,21 +164,43 @@ CREATE TABLE day_total (
   measure text NOT NULL,
   event text NOT NULL,
   day date NOT NULL,
-  xact bigint NOT NULL,
   debit_kobo bigint NOT NULL,
   credit_kobo bigint NOT NULL,
   count bigint NOT NULL,
-  CONSTRAINT day_total_pkey PRIMARY KEY (account_id, livemode, measure, event, day, xact)
-);
-COMMENT ON TABLE day_total IS 'The books by day: the debits, credits and lines of each ledger account, by the rule of the entry; and the movements of recurring revenue. The statement that writes lines writes their totals too. A worker merges them (src/ledger/dayTotals.ts). The total of a day is the sum of its rows.';
+  CONSTRAINT day_total_pkey PRIMARY KEY (account_id, livemode, measure, event, day)
+) WITH (fillfactor=80);
+COMMENT ON TABLE day_total IS 'The books by day: the debits, credits and lines of each ledger account, by the rule of the entry; and the movements of recurring revenue. Without those that are in day_total_new.';
 COMMENT ON COLUMN day_total.measure IS 'The ledger account; `mrr`: monthly recurring revenue.';
 COMMENT ON COLUMN day_total.event IS 'The rule of the entry; the kind of the movement.';
-COMMENT ON COLUMN day_total.xact IS 'The transaction that wrote it, so that no transaction waits for another; 0: merged.';
 COMMENT ON COLUMN day_total.count IS 'The number of lines or movements.';
-CREATE INDEX day_total_to_merge ON day_total (xact) WHERE xact <> 0;
 ALTER TABLE day_total ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON day_total TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
-GRANT SELECT, INSERT, UPDATE ON day_total TO billing_request;
+GRANT SELECT ON day_total TO billing_request;
+
+-- A table of its own: its rows live for seconds, and what deleted rows leave in an index would slow down every sum over the days.
+CREATE TABLE day_total_new (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  xact bigint NOT NULL,
+  measure text NOT NULL,
+  event text NOT NULL,
+  day date NOT NULL,
+  debit_kobo bigint NOT NULL,
+  credit_kobo bigint NOT NULL,
+  count bigint NOT NULL,
+  CONSTRAINT day_total_new_pkey PRIMARY KEY (account_id, livemode, xact, measure, event, day)
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000);
+COMMENT ON TABLE day_total_new IS 'New totals of days. The statement that writes lines writes their totals here. A worker merges them into day_total (src/ledger/dayTotals.ts).';
+COMMENT ON COLUMN day_total_new.xact IS 'The transaction that wrote it, so that no transaction waits for another.';
+ALTER TABLE day_total_new ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON day_total_new TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+GRANT SELECT, INSERT, UPDATE ON day_total_new TO billing_request;
+
+CREATE VIEW day_total_all WITH (security_invoker = true) AS
+SELECT account_id, livemode, measure, event, day, debit_kobo, credit_kobo, count FROM day_total
+UNION ALL SELECT account_id, livemode, measure, event, day, debit_kobo, credit_kobo, count FROM day_total_new;
+COMMENT ON VIEW day_total_all IS 'The totals of days, merged and new. The total of a day is the sum of its rows.';
+GRANT SELECT ON day_total_all TO billing_request;
 
 -- By the end of the n-th day of a schedule floor(amount * n / days) of its revenue is recognised. The last day clears the rest.
 CREATE TABLE revenue_schedule (
@@ -368,38 +390,38 @@ END $$;
 
 CREATE FUNCTION total_new_lines() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO day_total (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
+  INSERT INTO day_total_new (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
   SELECT l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on, pg_current_xact_id()::text::bigint,
     coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0), coalesce(-sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0), 0), count(*)
   FROM new_lines l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
   GROUP BY l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on
-  ON CONFLICT ON CONSTRAINT day_total_pkey DO UPDATE
-  SET debit_kobo = day_total.debit_kobo + excluded.debit_kobo, credit_kobo = day_total.credit_kobo + excluded.credit_kobo, count = day_total.count + excluded.count;
+  ON CONFLICT ON CONSTRAINT day_total_new_pkey DO UPDATE
+  SET debit_kobo = day_total_new.debit_kobo + excluded.debit_kobo, credit_kobo = day_total_new.credit_kobo + excluded.credit_kobo, count = day_total_new.count + excluded.count;
   RETURN NULL;
 END $$;
 
 -- The lines of an entry are deleted before the entry.
 CREATE FUNCTION total_gone_lines() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO day_total (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
+  INSERT INTO day_total_new (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
   SELECT l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on, pg_current_xact_id()::text::bigint,
     -coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0), coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0), 0), -count(*)
   FROM gone l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
   GROUP BY l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on
-  ON CONFLICT ON CONSTRAINT day_total_pkey DO UPDATE
-  SET debit_kobo = day_total.debit_kobo + excluded.debit_kobo, credit_kobo = day_total.credit_kobo + excluded.credit_kobo, count = day_total.count + excluded.count;
+  ON CONFLICT ON CONSTRAINT day_total_new_pkey DO UPDATE
+  SET debit_kobo = day_total_new.debit_kobo + excluded.debit_kobo, credit_kobo = day_total_new.credit_kobo + excluded.credit_kobo, count = day_total_new.count + excluded.count;
   RETURN NULL;
 END $$;
 
 CREATE FUNCTION total_movements() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE sign integer := CASE TG_OP WHEN 'DELETE' THEN -1 ELSE 1 END;
 BEGIN
-  INSERT INTO day_total (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
+  INSERT INTO day_total_new (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
   SELECT v.account_id, v.livemode, 'mrr', v.kind, v.moved_on, pg_current_xact_id()::text::bigint,
     sign * coalesce(sum(v.change_kobo) FILTER (WHERE v.change_kobo > 0), 0), sign * coalesce(-sum(v.change_kobo) FILTER (WHERE v.change_kobo < 0), 0), sign * count(*)
   FROM moved v GROUP BY v.account_id, v.livemode, v.kind, v.moved_on
-  ON CONFLICT ON CONSTRAINT day_total_pkey DO UPDATE
-  SET debit_kobo = day_total.debit_kobo + excluded.debit_kobo, credit_kobo = day_total.credit_kobo + excluded.credit_kobo, count = day_total.count + excluded.count;
+  ON CONFLICT ON CONSTRAINT day_total_new_pkey DO UPDATE
+  SET debit_kobo = day_total_new.debit_kobo + excluded.debit_kobo, credit_kobo = day_total_new.credit_kobo + excluded.credit_kobo, count = day_total_new.count + excluded.count;
   RETURN NULL;
 END $$;
 CREATE TRIGGER mrr_movement_totalled AFTER INSERT ON mrr_movement REFERENCING NEW TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION total_movements();

@@ -589,7 +589,12 @@ WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0)
 UNION ALL
 SELECT coalesce(t.account_id, l.account_id), coalesce(t.livemode, l.livemode), NULL, 'totals', coalesce(t.measure, l.ledger_account),
   format('%s of %s: %s kobo by the totals of days, %s by their lines', coalesce(t.measure, l.ledger_account), coalesce(t.account_id, l.account_id), coalesce(t.kobo, 0), coalesce(l.kobo, 0))
-FROM (SELECT account_id, livemode, measure, sum(debit_kobo - credit_kobo) AS kobo FROM day_total WHERE measure <> 'mrr' AND finance.is_shown(account_id) GROUP BY 1, 2, 3) t
+FROM (
+  SELECT account_id, livemode, measure, sum(kobo) AS kobo FROM (
+    SELECT account_id, livemode, measure, debit_kobo - credit_kobo AS kobo FROM day_total
+    UNION ALL SELECT account_id, livemode, measure, debit_kobo - credit_kobo FROM day_total_new
+  ) d WHERE measure <> 'mrr' AND finance.is_shown(account_id) GROUP BY 1, 2, 3
+) t
 FULL JOIN (SELECT account_id, livemode, ledger_account, sum(amount_kobo) AS kobo FROM ledger_line WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) l
   ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.measure)
 WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0)

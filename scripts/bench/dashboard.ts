@@ -9,6 +9,8 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { poolLayer } from "../../src/db/database.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
+import { countJournal } from "../../src/runtime/counting.ts"
+import { recountNew } from "../../src/runtime/recounting.ts"
 import { createKey } from "../../src/security/key/apiKeys.ts"
 import { type Member, signedIn } from "../../test/support/member.ts"
 import { startServer } from "../server.ts"
@@ -41,39 +43,79 @@ const { customer, subscription, charge, plan } = {
   charge: `chg_${String(months).padStart(3, "0")}${seededId("", subscriptions).slice(4)}`,
   plan: seededId("plan", 1),
 }
+const overdue = seededId("sub", Math.floor((subscriptions - 1) / 40) * 40 + 1)
+const [event, request] = [seededId("evt", subscriptions), seededId("req", subscriptions)]
+const entry = charge.replace("chg_", "le_")
+const today = new Date().toISOString().slice(0, 10)
+const inMonth = (months: number): string => {
+  const at = new Date(`${today.slice(0, 7)}-01T00:00:00Z`)
+  at.setUTCMonth(at.getUTCMonth() + months)
+  return at.toISOString().slice(0, 7)
+}
+/** A day that all months have: the seeded entries are of the newest month. */
+const bookedOn = `${inMonth(-1)}-10`
 
-/** The pages. A new one is one line. */
+/** The pages of an environment. A new one is one line. Those of sandboxes only, of single events' JSON and of exports are left out. */
 const PAGES: ReadonlyArray<string> = [
   "",
   "/customers",
   `/customers?email=customer-${subscriptions}@example.com`,
+  "/customers/new",
   `/customers/${customer}`,
   `/customers/${customer}/edit`,
   "/subscriptions",
   "/subscriptions?status=cancelled",
+  "/subscriptions?status=past_due",
   `/subscriptions?plan=${plan}`,
+  `/subscriptions/new?customer=${customer}`,
   `/subscriptions/${subscription}`,
+  `/subscriptions/${overdue}`,
+  ...["units", "change", "pause", "cancel"].map((action) => `/subscriptions/${overdue}/${action}`),
   "/plans",
+  "/plans/new",
   `/plans/${plan}`,
+  `/plans/${plan}/edit`,
+  `/plans/${plan}/archive`,
   "/charges",
   "/charges?status=failed",
+  "/charges?status=pending",
+  `/charges/new?customer=${customer}`,
   `/charges/${charge}`,
   "/checkout-sessions",
+  "/checkout-sessions/new",
   "/nudges",
+  "/nudges/new",
+  "/instalments",
+  "/instalments/products",
+  "/instalments/products/new",
   "/keys",
+  "/keys/new",
   "/webhooks",
+  "/webhooks/new",
   "/events",
+  "/events?type=subscription.past_due",
+  `/events/${event}`,
+  `/events/${event}/resend`,
   "/requests",
+  `/requests/${request}`,
   "/machines",
-  "/machines/subscription",
+  "/machines/subscription?span=month",
   "/machines/charge",
   "/books",
+  `/books?at=${today}`,
+  "/books/rules",
+  "/books/clearing",
+  `/books/clearing/${bookedOn}`,
+  `/books/entries/${entry}`,
+  `/books/months/${inMonth(-1)}/close`,
   "/settlements",
   "/invoices",
   `/search?q=customer-${subscriptions}@example.com`,
   `/search?q=${charge}`,
 ].map((path) => `${ENVIRONMENT}${path}`)
-const ACCOUNT_PAGES = ["account", "team", "activity", "live-access", "me"].map((name) => `/dashboard/${name}`)
+const ACCOUNT_PAGES = ["account", "account/rail", "team", "activity", "live-access", "me"].map(
+  (name) => `/dashboard/${name}`,
+)
 
 const instance = await startInstance()
 const url = await instance.database("dashboard")
@@ -89,6 +131,8 @@ await run(
     Effect.andThen(sql`SET statement_timeout = 0`.unprepared, sql`VACUUM ANALYZE`.unprepared),
   ),
 )
+// The first counting only notes where it starts.
+await run(Effect.andThen(countJournal(), recountNew))
 console.log(
   `${subscriptions} subscriptions and ${subscriptions * months} charges in ${seconds(performance.now() - startedAt)}`,
 )
@@ -121,7 +165,8 @@ const measure = async (member: Member, path: string): Promise<ReadonlyArray<stri
   }
   const [ms, bytes] = [median(times), Buffer.byteLength(text)]
   console.log(`${path.padEnd(72)} ${String(status)} ${ms.toFixed(1).padStart(7)} ms ${String(bytes).padStart(7)} bytes`)
-  check(status === 200, `${path}: ${status}`)
+  // A search for one object leads to it.
+  check(status === 200 || (status === 303 && path.includes("/search?")), `${path}: ${status}`)
   check(ms <= LIMIT_MS, `${path}: ${ms.toFixed(1)} ms`)
   check(bytes <= LIMIT_BYTES, `${path}: ${bytes} bytes`)
   return [...text.matchAll(/hx-sse:connect="([^"]+)"/g)].map(([, one]) => one!)

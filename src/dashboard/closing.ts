@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { checkRules } from "../ledger/accountBooks.ts"
+import { checkRules, isQuicklyChecked } from "../ledger/accountBooks.ts"
 import {
   closedThrough,
   closeMonth,
@@ -12,7 +12,7 @@ import {
   reopenMonth,
   untilItHolds,
 } from "../ledger/accountClosing.ts"
-import { closeMain } from "../pages/dashboard/closing.ts"
+import { closeMain, isHindered, type Obstacles } from "../pages/dashboard/closing.ts"
 import { changing } from "./account.ts"
 import { lastClosable } from "./books.ts"
 import type { Form } from "./forms.ts"
@@ -34,19 +34,29 @@ const ITEM_TEXTS: Readonly<Record<OpenItem["kind"], string>> = {
   revenue: "Revenue is booked until this day only: it follows by itself, try again in a few minutes",
 }
 
-/** Reads what stands in the way of a closing. The rules are left out if the books are too large to check them for a page. */
-const readObstacles = Effect.fnUntraced(function* ({ tenant, environment, base }: Viewer, month: string) {
-  const { reading } = yield* TenantDatabase
-  const items = yield* reading(tenant, readOpenItems(tenant, month))
-  const rules = yield* Effect.catchIf(
-    reading(tenant, checkRules),
-    (error) => error._tag === "Problem" && error.code === "query_too_slow",
-    () => Effect.succeed(undefined),
+/** Checks the rules. Null: the books are too large to check them for a page. */
+const checkedRules = ({ tenant }: Viewer) =>
+  Effect.flatMap(TenantDatabase, ({ reading }) =>
+    Effect.catchIf(
+      reading(tenant, checkRules),
+      (error) => error._tag === "Problem" && error.code === "query_too_slow",
+      () => Effect.succeed(null),
+    ),
   )
+
+/**
+ * Reads what stands in the way of a closing. The page checks the rules only if that is quick, and otherwise says that confirming does;
+ * confirming always checks them.
+ */
+const readObstacles = Effect.fnUntraced(function* (viewer: Viewer, month: string, isConfirming: boolean) {
+  const { tenant, environment, base } = viewer
+  const { reading } = yield* TenantDatabase
+  const [items, isQuick] = yield* reading(tenant, Effect.all([readOpenItems(tenant, month), isQuicklyChecked(tenant)]))
+  const rules = isQuick || isConfirming ? yield* checkedRules(viewer) : undefined
   // Suspense is listed by itself.
   const broken = (rules ?? []).filter(({ rule, problem }) => problem !== null && rule !== "suspense")
   return {
-    isUnchecked: rules === undefined,
+    rules: rules === undefined ? "later" : rules === null ? "too large" : "checked",
     items: [
       ...items.map(({ kind, about, kobo, day }) => ({
         text: ITEM_TEXTS[kind],
@@ -57,20 +67,25 @@ const readObstacles = Effect.fnUntraced(function* ({ tenant, environment, base }
       })),
       ...broken.map(({ problem }) => ({ text: problem!, about: null, kobo: null, day: "–", path: null })),
     ],
-  }
+  } satisfies Obstacles
 })
 
-type Shown = { readonly refusal?: string; readonly reason?: string; readonly status?: number }
+interface Shown {
+  readonly obstacles?: Obstacles
+  readonly refusal?: string
+  readonly reason?: string
+  readonly status?: number
+}
 
-const NO_OBSTACLES = { items: [], isUnchecked: false }
+const NO_OBSTACLES: Obstacles = { items: [], rules: "checked" }
 
 const showPage = Effect.fnUntraced(function* (
   viewer: Viewer,
   action: "close" | "reopen",
-  { refusal = "", reason = "", status = 200 }: Shown = {},
+  { obstacles: found, refusal = "", reason = "", status = 200 }: Shown = {},
 ) {
   const month = yield* monthIn(viewer)
-  const obstacles = action === "close" ? yield* readObstacles(viewer, month) : NO_OBSTACLES
+  const obstacles = found ?? (action === "close" ? yield* readObstacles(viewer, month, false) : NO_OBSTACLES)
   const { base, formToken, path } = viewer
   const view = { ...obstacles, base, month, action, reason, formToken, path, refusal: refusal === "" ? null : refusal }
   return show(viewer, action === "close" ? `Close ${month}` : `Open ${month} again`, closeMain(view), status)
@@ -98,10 +113,12 @@ const confirm = Effect.fnUntraced(function* (viewer: Viewer, action: "close" | "
   const reason = form.get("reason").slice(0, MAX_REASON)
   const refusal = yield* refusalOf(viewer, action, month)
   if (refusal !== undefined) return yield* showPage(viewer, action, { refusal, reason, status: 409 })
-  const { items, isUnchecked } = action === "close" ? yield* readObstacles(viewer, month) : NO_OBSTACLES
-  const needsReason = action === "reopen" || items.length > 0 || isUnchecked
-  if (needsReason && reason === "")
-    return yield* showPage(viewer, action, { refusal: "Give the reason: it is kept with the closing.", status: 400 })
+  const obstacles = action === "close" ? yield* readObstacles(viewer, month, true) : NO_OBSTACLES
+  const needsReason = action === "reopen" || isHindered(obstacles)
+  if (needsReason && reason === "") {
+    const refusal = "Give the reason: it is kept with the closing."
+    return yield* showPage(viewer, action, { obstacles, refusal, status: 400 })
+  }
   const work =
     action === "close" ? closeMonth(tenant, month, needsReason ? reason : null) : reopenMonth(tenant, month, reason)
   yield* changing(viewer, `books.${action}`, () => ({ kind: "month", id: month }), work, tenant)

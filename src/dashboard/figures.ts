@@ -53,7 +53,8 @@ const balances = (moves: Moves, last: number): Moves => {
 
 /**
  * Reads what subscriptions are charged in the days after `day`, by day: the next charge of each, at the present price and quantity, without
- * overage. It reads at most {@link MAX_COUNTED} subscriptions: of a larger account it is a lower bound.
+ * overage. It reads at most {@link MAX_COUNTED} subscriptions: of a larger account it is a lower bound. The order makes it
+ * read the index by status, and so no cancelled subscriptions.
  */
 const readUpcoming = Effect.fnUntraced(function* (tenant: Tenant, day: string) {
   const sql = yield* SqlClient.SqlClient
@@ -64,7 +65,7 @@ const readUpcoming = Effect.fnUntraced(function* (tenant: Tenant, day: string) {
       sum(s.price_kobo * s.quantity)::bigint AS kobo, count(*)::integer AS read
     FROM (
       SELECT next_charge_at, price_kobo, quantity FROM subscription
-      WHERE status IN ('active', 'trialing') AND ${ofTenant(sql, tenant)} LIMIT ${MAX_COUNTED + 1}
+      WHERE status IN ('active', 'trialing') AND ${ofTenant(sql, tenant)} ORDER BY status LIMIT ${MAX_COUNTED + 1}
     ) s GROUP BY 1`
   const sums = new Map(rows.map((row) => [row.day, row.kobo]))
   const days = daysBetween(daysAfter(day, 1), daysAfter(day, DAYS)).map((one) => ({

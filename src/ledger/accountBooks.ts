@@ -35,7 +35,7 @@ export const readBookDays = Effect.fnUntraced(function* (tenant: Tenant, code: M
     SELECT day::text AS day, debit_kobo, credit_kobo, balance_kobo, lines FROM (
       SELECT day, sum(debit_kobo)::bigint AS debit_kobo, sum(credit_kobo)::bigint AS credit_kobo, sum(count)::bigint AS lines,
         (sum(sum(debit_kobo - credit_kobo)) OVER (ORDER BY day))::bigint AS balance_kobo
-      FROM day_total WHERE ${ofTenant(sql, tenant)} AND measure = ${code} AND day < ${before}::date
+      FROM day_total_all WHERE ${ofTenant(sql, tenant)} AND measure = ${code} AND day < ${before}::date
       GROUP BY day HAVING sum(count) <> 0
     ) d ORDER BY d.day DESC LIMIT ${limit}`
 })
@@ -48,7 +48,7 @@ export const readMonths = Effect.fnUntraced(function* (tenant: Tenant) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ month: string }>`
     SELECT DISTINCT to_char(d.day, 'YYYY-MM') AS month FROM (
-      SELECT day FROM day_total WHERE ${ofTenant(sql, tenant)} AND measure <> 'mrr' GROUP BY day HAVING sum(count) <> 0
+      SELECT day FROM day_total_all WHERE ${ofTenant(sql, tenant)} AND measure <> 'mrr' GROUP BY day HAVING sum(count) <> 0
     ) d ORDER BY 1 DESC LIMIT ${MAX_MONTHS}`
   return rows.map(({ month }) => month)
 })
@@ -140,6 +140,17 @@ export const checkRules = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql<RuleChecked>`SELECT rule, meaning, problem FROM account_rules()`,
 )
+
+/** Checking the rules on so many entries takes less than 100 ms. */
+const QUICKLY_CHECKED = 5_000
+
+/** Whether the books of the running tenant are so small that a page can check the rules while it is read. */
+export const isQuicklyChecked = Effect.fnUntraced(function* (tenant: Tenant) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ entries: number }>`
+    SELECT count(*)::integer AS entries FROM (SELECT 1 FROM ledger_entry WHERE ${ofTenant(sql, tenant)} LIMIT ${QUICKLY_CHECKED + 1}) e`
+  return row!.entries <= QUICKLY_CHECKED
+})
 
 /** A balance in suspense. */
 export interface InSuspense {

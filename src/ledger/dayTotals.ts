@@ -1,7 +1,7 @@
 /**
- * The books by day (table day_total). Each statement that writes lines or movements adds its totals as rows of its own, so that no
- * transaction waits for another. This worker merges them to one row a day. Sums over months then read some thousand rows, however many
- * payments they are of.
+ * The books by day (table day_total). Each statement that writes lines or movements adds its totals as rows of its own to day_total_new, so
+ * that no transaction waits for another. This worker merges them into day_total, one row a day. Sums over months then read some thousand
+ * rows, however many payments they are of. Readers use the view day_total_all.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -23,11 +23,11 @@ export const mergeDayTotals: Effect.Effect<void, never, SqlClient.SqlClient> = E
     if (!lock!.taken) return 0
     const [merged] = yield* sql<{ rows: number }>`
       WITH gone AS (
-        DELETE FROM day_total WHERE ctid = ANY(ARRAY(
-          SELECT d.ctid FROM day_total d WHERE d.xact <> 0 AND ${staysHere(sql, "d")} LIMIT ${MAX_MERGED})) RETURNING *
+        DELETE FROM day_total_new WHERE ctid = ANY(ARRAY(
+          SELECT d.ctid FROM day_total_new d WHERE ${staysHere(sql, "d")} LIMIT ${MAX_MERGED})) RETURNING *
       ), merged AS (
-        INSERT INTO day_total (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
-        SELECT account_id, livemode, measure, event, day, 0, sum(debit_kobo), sum(credit_kobo), sum(count) FROM gone
+        INSERT INTO day_total (account_id, livemode, measure, event, day, debit_kobo, credit_kobo, count)
+        SELECT account_id, livemode, measure, event, day, sum(debit_kobo), sum(credit_kobo), sum(count) FROM gone
         GROUP BY account_id, livemode, measure, event, day
         ON CONFLICT ON CONSTRAINT day_total_pkey DO UPDATE
         SET debit_kobo = day_total.debit_kobo + excluded.debit_kobo, credit_kobo = day_total.credit_kobo + excluded.credit_kobo,
@@ -58,7 +58,7 @@ export const readDays = Effect.fnUntraced(function* (tenant: Tenant, measure: Me
   const sql = yield* SqlClient.SqlClient
   return yield* sql<DayTotal>`
     SELECT day::text AS day, event, sum(debit_kobo)::bigint AS debit_kobo, sum(credit_kobo)::bigint AS credit_kobo, sum(count)::bigint AS count
-    FROM day_total WHERE ${ofTenant(sql, tenant)} AND measure = ${measure} AND day >= ${from}::date AND day <= ${to}::date
+    FROM day_total_all WHERE ${ofTenant(sql, tenant)} AND measure = ${measure} AND day >= ${from}::date AND day <= ${to}::date
     GROUP BY day, event HAVING sum(count) <> 0 ORDER BY day, event`
 })
 
@@ -77,7 +77,7 @@ export const readBalances = Effect.fnUntraced(function* (
   const sql = yield* SqlClient.SqlClient
   return yield* sql<Balance>`
     SELECT measure, sum(debit_kobo)::bigint AS debit_kobo, sum(credit_kobo)::bigint AS credit_kobo
-    FROM day_total WHERE ${ofTenant(sql, tenant)} AND day <= ${through}::date
+    FROM day_total_all WHERE ${ofTenant(sql, tenant)} AND day <= ${through}::date
       AND ${measures === undefined ? sql`true` : sql`measure = ANY(${measures}::text[])`}
     GROUP BY measure HAVING sum(count) <> 0`
 })
@@ -86,6 +86,6 @@ export const readBalances = Effect.fnUntraced(function* (
 export const newestDay = Effect.fnUntraced(function* (tenant: Tenant, measure: Measure) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ readonly day: string | null }>`
-    SELECT max(day)::text AS day FROM day_total WHERE ${ofTenant(sql, tenant)} AND measure = ${measure} AND count > 0`
+    SELECT max(day)::text AS day FROM day_total_all WHERE ${ofTenant(sql, tenant)} AND measure = ${measure} AND count > 0`
   return row?.day ?? ""
 })

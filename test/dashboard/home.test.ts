@@ -64,9 +64,7 @@ describe("Home", () => {
     ])
     expect(clearing).toBe(1_000_000)
     await database.run(() => mergeDayTotals)
-    const left = await database.run(
-      (sql) => sql`SELECT 1 FROM day_total WHERE account_id = ${accountId()} AND xact <> 0`,
-    )
+    const left = await database.run((sql) => sql`SELECT 1 FROM day_total_new WHERE account_id = ${accountId()}`)
     expect(left).toEqual([])
     expect(figures((await owner.get("/dashboard/sandbox")).text)).toEqual(figures(page.text))
     const support = await member("support")

@@ -11,14 +11,20 @@ interface OpenShown {
   readonly about: string | null
 }
 
-export interface CloseView {
+/** What stands in the way of a closing. */
+export interface Obstacles {
+  readonly items: ReadonlyArray<OpenShown>
+  /** Whether the rules were checked, are checked on confirming, or cannot be checked in the time of a page. */
+  readonly rules: "checked" | "later" | "too large"
+}
+
+/** Whether a closing needs a reason. */
+export const isHindered = ({ items, rules }: Obstacles): boolean => items.length > 0 || rules === "too large"
+
+export interface CloseView extends Obstacles {
   readonly base: string
   readonly month: string
   readonly action: "close" | "reopen"
-  /** What stands in the way of a closing. */
-  readonly items: ReadonlyArray<OpenShown>
-  /** Whether the rules could not be checked in the time of a page. */
-  readonly isUnchecked: boolean
   readonly refusal: string | null
   readonly reason: string
   readonly formToken: string
@@ -32,10 +38,22 @@ const CONSEQUENCES = {
     html`<p>${month} and the closed months after it are open again. Entries can be dated there, so that sums that you may have reported already can change.</p>`,
 }
 
+const RULES = {
+  checked: null,
+  later: notice(
+    "note",
+    html`<p>The rules of the books are checked when you close the month. This takes some seconds.</p>`,
+  ),
+  "too large": notice(
+    "warning",
+    html`<p>The books are too large for the rules to be checked on this page. The operator of the service checks them.</p>`,
+  ),
+}
+
 export const closeMain = (view: CloseView): Html => {
-  const { base, month, action, items, isUnchecked, refusal, reason, formToken, path } = view
+  const { base, month, action, items, rules, refusal, reason, formToken, path } = view
   const isClosing = action === "close"
-  const needsReason = !isClosing || items.length > 0 || isUnchecked
+  const needsReason = !isClosing || isHindered(view)
   const title = isClosing ? `Close ${month}` : `Open ${month} again`
   return html`${pageHead(title)}${refusal !== null && html`<div class="notice error" role="alert" tabindex="-1"><p>${refusal}</p></div>`}${
     isClosing &&
@@ -54,8 +72,8 @@ export const closeMain = (view: CloseView): Html => {
           ],
           items,
         )}`
-      : !isUnchecked && notice("good", html`<p>Nothing stands in the way.</p>`))
-  }${isUnchecked && notice("warning", html`<p>The books are too large for the rules to be checked on this page. The operator of the service checks them.</p>`)}<form method="post" action="${path}" class="form section"><div class="card stack"><h2>What this does</h2>${CONSEQUENCES[action](month)}${hiddenField("form_token", formToken)}${
+      : rules === "checked" && notice("good", html`<p>Nothing stands in the way.</p>`))
+  }${RULES[rules]}<form method="post" action="${path}" class="form section"><div class="card stack"><h2>What this does</h2>${CONSEQUENCES[action](month)}${hiddenField("form_token", formToken)}${
     needsReason &&
     html`<div class="field"><label for="field-reason">Reason</label><textarea id="field-reason" name="reason" rows="3" maxlength="500" required="${true}">${reason}</textarea></div>`
   }<p class="actions"><button class="${isClosing ? "button" : "button danger"}" name="intent" value="confirm">${title}</button></p></div></form>

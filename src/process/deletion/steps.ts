@@ -203,6 +203,7 @@ export const bookSums: Step = {
     // A merge under way would add what it has read to an empty table.
     yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.dayTotals}, 0)`
     yield* sql`DELETE FROM account_closing WHERE ${ofTenant(sql, deletion)}`
+    yield* sql`DELETE FROM day_total_new WHERE ${ofTenant(sql, deletion)}`
     const rows = yield* sql`
       DELETE FROM day_total WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM day_total WHERE ${ofTenant(sql, deletion)} LIMIT ${limit})) RETURNING 1`
