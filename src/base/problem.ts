@@ -361,6 +361,9 @@ export class Problem extends Schema.TaggedError<Problem>()("Problem", {
   retryAfterS: Schema.optionalKey(Schema.Int),
 }) {}
 
+/** Whether an error is a refusal, as a type guard. */
+export const isProblem = (error: { readonly _tag: string }): error is Problem => error._tag === "Problem"
+
 export const problem = (code: ProblemCode, message: string, param: string | null = null): Problem =>
   new Problem({ code, message, param, status: CATALOGUE[code].status, failureCode: null })
 

@@ -1,6 +1,6 @@
 /** The pages of the account: profile, live access, activity, and the member's own page (decisions R2, R5, R7). The team: team.ts. */
 import { Effect } from "effect"
-import type { Problem } from "../base/problem.ts"
+import { isProblem, type Problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
@@ -74,8 +74,6 @@ export const again =
         : { form, refusal: message },
       status,
     )
-
-export const isProblem = (error: { readonly _tag: string }): error is Problem => error._tag === "Problem"
 
 const showAccount = Effect.fnUntraced(function* (viewer: Viewer, refused: Refused = {}, status = 200) {
   const account = (yield* readingAccount(viewer, findAccount(viewer.session.account_id)))!

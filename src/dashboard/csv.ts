@@ -14,7 +14,7 @@ const cellText = (cell: Cell): string => {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 
-export const csvLine = (cells: ReadonlyArray<Cell>): string => `${cells.map(cellText).join(",")}\r\n`
+const csvLine = (cells: ReadonlyArray<Cell>): string => `${cells.map(cellText).join(",")}\r\n`
 
 /** A page of a list, and the cursor of the next one; null: there is none. */
 export interface CsvPage<Row> {

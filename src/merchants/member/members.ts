@@ -10,7 +10,7 @@ import type { Tenant } from "../../db/tenant.ts"
 import { may, type Role } from "../../security/role/rights.ts"
 import { lockAccount } from "../account/accounts.ts"
 import { emailTo } from "../account/letters.ts"
-import { randomToken, sha256 } from "./tokens.ts"
+import { newToken, sha256 } from "./tokens.ts"
 
 export interface MemberRow extends Tenant {
   readonly id: string
@@ -25,7 +25,7 @@ export interface MemberRow extends Tenant {
 
 /** Members that an account may have: a list of them is one page. */
 const MAX_MEMBERS = 200
-export const INVITATION_DAYS = 7
+const INVITATION_DAYS = 7
 
 /** The tenant of an account's members: they belong to both environments, and their rows are with the live data. */
 export const membersOf = (account: string): Tenant => ({ account_id: account, livemode: true })
@@ -37,14 +37,6 @@ export const listMembers = Effect.fn("member.list")(function* (account: string) 
   const sql = yield* SqlClient.SqlClient
   return yield* sql<MemberRow>`
     SELECT ${sql.literal(COLUMNS)} FROM member WHERE account_id = ${account} AND livemode AND removed_at IS NULL ORDER BY id`
-})
-
-/** The addresses of members by ID, removed ones included. */
-export const emailsOf = Effect.fnUntraced(function* (account: string, ids: ReadonlyArray<string>) {
-  const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<{ id: string; email: string }>`
-    SELECT id, email FROM member WHERE account_id = ${account} AND livemode AND id = ANY(${ids}::text[])`
-  return new Map(rows.map(({ id, email }) => [id, email]))
 })
 
 /** Who changes a team: a member by ID, or the person who runs the installation, who may do everything. */
@@ -108,7 +100,7 @@ export const invite = Effect.fn("member.invite")(function* (
   if (existing === undefined && team.length >= MAX_MEMBERS)
     return yield* problem("member_state_invalid", `An account has at most ${MAX_MEMBERS} members: remove one first.`)
   yield* checkOwners(team, byRole, existing, role)
-  const token = randomToken()
+  const token = yield* newToken
   const until = currentTime() + INVITATION_DAYS * DAY_MS
   const id = existing?.id ?? newId("member")
   yield* existing === undefined

@@ -16,7 +16,7 @@ import { SERVICE_ACCOUNT } from "../../ledger/chart.ts"
 import { LOCKS } from "../../postgres/advisoryLocks.ts"
 import { createAccount } from "../account/accounts.ts"
 import { emailTo, type Letter } from "../account/letters.ts"
-import { randomToken, sha256 } from "./tokens.ts"
+import { newToken, sha256 } from "./tokens.ts"
 
 export const CODE_MINUTES = 10
 const MAX_TRIES = 5
@@ -71,7 +71,7 @@ export const membershipsOf = Effect.fnUntraced(function* (email: string) {
 })
 
 /** Whether an address belongs to a member of any account. */
-const isKnown = (email: string) => Effect.map(membershipsOf(email), (members) => members.length > 0)
+const isMember = (email: string) => Effect.map(membershipsOf(email), (members) => members.length > 0)
 
 /** Counts the codes of the last hour, and refuses one more than the limits. Others who ask for the same address or network wait. */
 const takeCode = Effect.fnUntraced(function* (email: string, network: string) {
@@ -131,7 +131,7 @@ export const sendCode = Effect.fn("signIn.sendCode")(function* (
     Effect.gen(function* () {
       yield* takeCode(email, network)
       const code = newCode()
-      const isRight = (yield* isKnown(email)) === (purpose === "sign_in")
+      const isRight = (yield* isMember(email)) === (purpose === "sign_in")
       const letter = isRight ? ofCode(code) : LETTERS[purpose](otherPage)
       const now = currentTime()
       yield* sql`
@@ -179,7 +179,7 @@ export const finishCode = Effect.fn("signIn.finishCode")(function* (visitor: str
       const { email, purpose, business_name } = row
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.codesOfAddress}, hashtext(${email}))`
       // Of two sign-ups with one address, the second one signs in.
-      if (purpose === "sign_up" && !(yield* isKnown(email)))
+      if (purpose === "sign_up" && !(yield* isMember(email)))
         return { email, made: yield* createAccount({ businessName: business_name!, email }) }
       yield* joinAll(email)
       return { email, made: undefined }
@@ -191,7 +191,7 @@ export const finishCode = Effect.fn("signIn.finishCode")(function* (visitor: str
 /** Makes a link that signs in once. For the person who runs this installation: nothing is sent. */
 export const createLink = Effect.fn("signIn.createLink")(function* (email: string, validMs: number) {
   const sql = yield* SqlClient.SqlClient
-  const token = randomToken()
+  const token = yield* newToken
   const now = currentTime()
   yield* sql`
     INSERT INTO sign_in (id, purpose, email, secret_hash, network, created_at, expires_at)
@@ -211,7 +211,7 @@ export const finishLink = Effect.fn("signIn.finishLink")(function* (token: strin
   return row.email
 })
 
-/** The member whom a link invites; undefined: it was used, or it has expired. */
+/** The member that a link invites; undefined: it was used, or it has expired. */
 export const findInvitation = Effect.fn("signIn.findInvitation")(function* (token: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ account_id: string; email: string; role: string; business_name: string }>`

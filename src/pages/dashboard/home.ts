@@ -3,7 +3,7 @@ import type { Subscription } from "../../billing/subscription/api.ts"
 import type { Usage } from "../../merchants/usage/api.ts"
 import { type Html, html } from "../html.ts"
 import { chart } from "./charts.ts"
-import { idIn, nameIn } from "./customer.ts"
+import { idIn, nameIn } from "./expanded.ts"
 import { type ActionLink, dayText, naira, pageHead, section, table, when, words } from "./parts.ts"
 
 export interface OfDay {

@@ -22,8 +22,7 @@ export interface KeyView {
 }
 
 /** A key without its secret part, such as `sk_test_…Xy12`. */
-export const keyName = ({ prefix, last4 }: Pick<KeyView, "prefix" | "last4">): Html =>
-  html`<code>${prefix}…${last4}</code>`
+const keyName = ({ prefix, last4 }: Pick<KeyView, "prefix" | "last4">): Html => html`<code>${prefix}…${last4}</code>`
 
 const MAY: Readonly<Record<KeyType, string>> = {
   secret: "everything",
