@@ -319,7 +319,7 @@ export const CATALOGUE = {
   sign_in_limit_reached: entry(
     429,
     "rate_limit_error",
-    "Too many codes were sent to this address, or asked for from this network. Try again in an hour, or sign in with a passkey.",
+    "Too many codes or invitations were sent to this address, or asked for from this network or account. Try again in an hour; an invitation in a day. A passkey needs no code.",
   ),
   sign_in_invalid: entry(
     401,

@@ -1,4 +1,5 @@
 /** The pages of the account: profile, live access, activity, and the member's own page (decisions R2, R5, R7). The team: team.ts. */
+
 import { Effect } from "effect"
 import { isProblem, type Problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
@@ -15,6 +16,7 @@ import { providerApi } from "../merchants/provider/api.ts"
 import { isOpen as canChooseVertical } from "../merchants/provider/providers.ts"
 import { accountMain, activityMain, liveAccessMain, meMain } from "../pages/dashboard/account.ts"
 import { NOTHING_TYPED, NOTHING_WRONG, type Wrong } from "../pages/dashboard/fields.ts"
+import { words } from "../pages/dashboard/parts.ts"
 import { may } from "../security/role/rights.ts"
 import type { Form } from "./forms.ts"
 import { pathOfObject } from "./objects.ts"
@@ -152,7 +154,7 @@ const PAGE = 50
 
 const whoOf = ({ actor_kind, actor_name }: ActivityRow): string => {
   if (actor_kind === "key") return `key …${actor_name}`
-  return actor_name ?? actor_kind.replaceAll("_", " ")
+  return actor_name ?? words(actor_kind)
 }
 
 const activityPage = memberPage(

@@ -3,7 +3,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { newId } from "../../base/ids.ts"
-import { invalid, noSuch, type Problem, problem } from "../../base/problem.ts"
+import { invalid, noSuch, type Problem, problem, tryAgainIn } from "../../base/problem.ts"
 import { DAY_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import type { Tenant } from "../../db/tenant.ts"
@@ -87,6 +87,27 @@ export interface Inviting {
   readonly link: string
 }
 
+/** Invitations of an account in a day: a whole team. The letters name the business as the account calls it, so they must not serve to advertise. */
+const INVITATIONS_OF_ACCOUNT = MAX_MEMBERS
+/** Invitations of one address by an account in a day: some that got lost. */
+const INVITATIONS_OF_ADDRESS = 5
+
+const TOO_MANY_INVITATIONS = tryAgainIn(
+  DAY_MS / 1000,
+  problem("sign_in_limit_reached", "Too many invitations were sent today: try again tomorrow."),
+)
+
+/** Refuses an invitation beyond the limits. The account is locked; its secret letters are invitations. */
+const checkInvitations = Effect.fnUntraced(function* (account: string, email: string) {
+  const sql = yield* SqlClient.SqlClient
+  const since = PgTypes.timestamptz(currentTime() - DAY_MS)
+  const [sent] = yield* sql<{ of_account: number; of_address: number }>`
+    SELECT count(*)::integer AS of_account, count(*) FILTER (WHERE recipient = ${email})::integer AS of_address
+    FROM letter WHERE account_id = ${account} AND livemode AND is_secret AND created_at > ${since}`
+  if (sent!.of_account >= INVITATIONS_OF_ACCOUNT || sent!.of_address >= INVITATIONS_OF_ADDRESS)
+    return yield* TOO_MANY_INVITATIONS
+})
+
 /** Invites an address, or invites it again with a new link. Returns the member's ID and the link, which the letter contains. */
 export const invite = Effect.fn("member.invite")(function* (
   { account, business, by, byName, link }: Inviting,
@@ -100,6 +121,7 @@ export const invite = Effect.fn("member.invite")(function* (
   if (existing === undefined && team.length >= MAX_MEMBERS)
     return yield* problem("member_state_invalid", `An account has at most ${MAX_MEMBERS} members: remove one first.`)
   yield* checkOwners(team, byRole, existing, role)
+  if (by !== "operator") yield* checkInvitations(account, email)
   const token = yield* newToken
   const until = currentTime() + INVITATION_DAYS * DAY_MS
   const id = existing?.id ?? newId("member")

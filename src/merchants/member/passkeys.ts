@@ -35,6 +35,14 @@ export interface Site {
   readonly origin: string
 }
 
+/** What every answer of a browser must match. */
+const expected = (challenge: string, { id, origin }: Site) => ({
+  expectedChallenge: challenge,
+  expectedOrigin: origin,
+  expectedRPID: id,
+  requireUserVerification: true,
+})
+
 const NOT_ACCEPTED = problem("sign_in_invalid", "This passkey was not accepted. Sign in with a code.")
 
 export const listPasskeys = Effect.fn("passkey.list")(function* (email: string) {
@@ -103,10 +111,7 @@ export const addPasskey = Effect.fn("passkey.add")(function* (
   const { verified, registrationInfo } = yield* verify(() =>
     verifyRegistrationResponse({
       response: answer as Parameters<typeof verifyRegistrationResponse>[0]["response"],
-      expectedChallenge: challenge,
-      expectedOrigin: site.origin,
-      expectedRPID: site.id,
-      requireUserVerification: true,
+      ...expected(challenge, site),
     }),
   )
   if (!verified) return yield* NOT_ACCEPTED
@@ -138,10 +143,7 @@ export const finishPasskey = Effect.fn("passkey.finish")(function* (visitor: str
   const { verified, authenticationInfo } = yield* verify(() =>
     verifyAuthenticationResponse({
       response: answer as Parameters<typeof verifyAuthenticationResponse>[0]["response"],
-      expectedChallenge: challenge,
-      expectedOrigin: site.origin,
-      expectedRPID: site.id,
-      requireUserVerification: true,
+      ...expected(challenge, site),
       credential: { id: row.credential, publicKey: new Uint8Array(row.public_key), counter: Number(row.counter) },
     }),
   )
