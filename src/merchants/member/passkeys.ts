@@ -14,7 +14,9 @@ import { problem } from "../../base/problem.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { keepChallenge, useChallenge, type Visitor } from "./signIns.ts"
 
+/** More than the devices of a person: a list of them is one page. */
 const MAX_PASSKEYS = 20
+/** The column is as long. */
 const MAX_NAME = 100
 
 export interface PasskeyRow {

@@ -12,12 +12,15 @@ import type { Role } from "../../security/role/rights.ts"
 import type { Vertical } from "../account/verticals.ts"
 import { isToken, newToken, sha256 } from "./tokens.ts"
 
+/** A working day: a session that was not used for longer has ended. */
 const IDLE_MS = 12 * HOUR_MS
+/** A session ends, also if it is used every day. */
 const LONGEST_MS = 30 * DAY_MS
 /** Live keys, credentials of rails, the team and live access need a sign-in that is not older. */
 export const FRESH_MS = 15 * MINUTE_MS
 /** Sessions of a person. One more ends the one that was used longest ago. */
 const MAX_SESSIONS = 50
+/** The start of the browser's name: enough to tell browsers apart. */
 const MAX_BROWSER = 200
 
 export type Method = "code" | "passkey" | "link"
@@ -171,6 +174,7 @@ export const endSessionsOf = Effect.fn("session.endOf")(function* (account: stri
   yield* sql`DELETE FROM dashboard_session WHERE email = ${email} AND current_account = ${account}`
 })
 
+/** Rows of one DELETE: a few milliseconds. */
 const MAX_DELETED = 5_000
 
 /** Deletes sessions that have ended. */

@@ -19,8 +19,11 @@ import { emailTo, type Letter } from "../account/letters.ts"
 import { newToken, sha256 } from "./tokens.ts"
 
 export const CODE_MINUTES = 10
+/** Five guesses at each of five codes an hour: 25 of 1,000,000. */
 const MAX_TRIES = 5
+/** Codes of an address in an hour, so that its owner is not flooded with letters. */
 const CODES_OF_ADDRESS = 5
+/** Codes of a network in an hour: an office that signs in together. */
 const CODES_OF_NETWORK = 20
 /** Challenges of passkeys cost no letter. The limit bounds the rows that a network can make. */
 const CHALLENGES_OF_NETWORK = 300
@@ -270,6 +273,7 @@ export const useChallenge = Effect.fnUntraced(function* (visitor: string, challe
   return used.length > 0
 })
 
+/** Rows of one DELETE: a few milliseconds. */
 const MAX_DELETED = 5_000
 
 /** Deletes sign-ins that ended a day ago. */
