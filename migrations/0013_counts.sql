@@ -72,7 +72,6 @@ CREATE INDEX arrow_count_hour ON arrow_count (hour, account_id, livemode);
 -- Actors without a transition: no journal row says that they exist.
 CREATE INDEX refund_new ON refund (account_id, livemode) WHERE version = 0;
 CREATE INDEX test_clock_new ON test_clock (account_id, livemode) WHERE version = 0;
-GRANT SELECT (account_id, livemode, version, state, amount_kobo) ON refund TO billing_request;
 
 DO $$
 DECLARE t text;

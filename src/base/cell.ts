@@ -1,6 +1,6 @@
 /**
- * The cell of a process (decision O1). API keys and link tokens begin with the two characters of the cell that made them, so that a stock proxy can route a request to
- * the cell of its account by the text of the request alone.
+ * The cell of a process (decision O1). API keys, tokens of links and cookies of the dashboard begin with the two characters of the cell that made
+ * them, so that a stock proxy can route a request to the cell of its account by the text of the request alone.
  */
 import { createHash } from "node:crypto"
 import { Context } from "effect"

@@ -319,7 +319,7 @@ export const CATALOGUE = {
   sign_in_limit_reached: entry(
     429,
     "rate_limit_error",
-    "Too many codes were sent to this address, or asked for from this network. Try again in an hour, or sign in with a passkey.",
+    "Too many codes or invitations were sent to this address, or asked for from this network or account. Try again in an hour; an invitation in a day. A passkey needs no code.",
   ),
   sign_in_invalid: entry(
     401,
@@ -360,6 +360,9 @@ export class Problem extends Schema.TaggedError<Problem>()("Problem", {
   /** When to retry, in seconds from now, if known. */
   retryAfterS: Schema.optionalKey(Schema.Int),
 }) {}
+
+/** Whether an error is a refusal, as a type guard. */
+export const isProblem = (error: { readonly _tag: string }): error is Problem => error._tag === "Problem"
 
 export const problem = (code: ProblemCode, message: string, param: string | null = null): Problem =>
   new Problem({ code, message, param, status: CATALOGUE[code].status, failureCode: null })

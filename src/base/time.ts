@@ -19,6 +19,9 @@ export const formatInstant = (ms: number): string => {
 /** The day of an instant: `YYYY-MM-DD`. */
 export const formatDayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
 
+/** Lagos time is UTC with this offset, all year. */
+export const LAGOS_OFFSET_MS = 3_600_000
+
 const longDay = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "long", year: "numeric" })
 const longMonth = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", month: "long", year: "numeric" })
 

@@ -64,8 +64,11 @@ frontend billing
   http-request set-var(txn.account) path,regsub(^.*/acct_,acct_),field(1,/) if { path_sub /acct_ }
   acl is_dashboard path_beg /dashboard
   acl is_dashboard_link path_reg ^/dashboard/(invitations|links)/[0-9A-Za-z]{2}[\\w-]{43}(/|$)
-  # A session of the dashboard, or the browser of a person who signs in.
-  http-request set-var(txn.cookie) req.cook(__Host-session) if is_dashboard
+  # A session of the dashboard. On the pages that sign in: the browser, which may have a session of another cell.
+  acl is_sign_in path_beg /dashboard/sign-in /dashboard/sign-up
+  http-request set-var(txn.cookie) req.cook(__Host-visitor) if is_sign_in
+  http-request set-var(txn.cookie) req.cook(visitor) if is_sign_in !{ var(txn.cookie) -m found }
+  http-request set-var(txn.cookie) req.cook(__Host-session) if is_dashboard !{ var(txn.cookie) -m found }
   http-request set-var(txn.cookie) req.cook(session) if is_dashboard !{ var(txn.cookie) -m found }
   http-request set-var(txn.cookie) req.cook(__Host-visitor) if is_dashboard !{ var(txn.cookie) -m found }
   http-request set-var(txn.cookie) req.cook(visitor) if is_dashboard !{ var(txn.cookie) -m found }

@@ -1,6 +1,7 @@
 /** The pages of the account: profile, live access, activity, and the member's own page (decisions R2, R5, R7). The team: team.ts. */
+
 import { Effect } from "effect"
-import type { Problem } from "../base/problem.ts"
+import { isProblem, type Problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
@@ -15,6 +16,7 @@ import { providerApi } from "../merchants/provider/api.ts"
 import { isOpen as canChooseVertical } from "../merchants/provider/providers.ts"
 import { accountMain, activityMain, liveAccessMain, meMain } from "../pages/dashboard/account.ts"
 import { NOTHING_TYPED, NOTHING_WRONG, type Wrong } from "../pages/dashboard/fields.ts"
+import { words } from "../pages/dashboard/parts.ts"
 import { may } from "../security/role/rights.ts"
 import type { Form } from "./forms.ts"
 import { pathOfObject } from "./objects.ts"
@@ -74,8 +76,6 @@ export const again =
         : { form, refusal: message },
       status,
     )
-
-export const isProblem = (error: { readonly _tag: string }): error is Problem => error._tag === "Problem"
 
 const showAccount = Effect.fnUntraced(function* (viewer: Viewer, refused: Refused = {}, status = 200) {
   const account = (yield* readingAccount(viewer, findAccount(viewer.session.account_id)))!
@@ -154,7 +154,7 @@ const PAGE = 50
 
 const whoOf = ({ actor_kind, actor_name }: ActivityRow): string => {
   if (actor_kind === "key") return `key …${actor_name}`
-  return actor_name ?? actor_kind.replaceAll("_", " ")
+  return actor_name ?? words(actor_kind)
 }
 
 const activityPage = memberPage(

@@ -6,12 +6,12 @@ import { hash } from "node:crypto"
 import { Effect, type Schema } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Json } from "../base/json.ts"
-import type { Problem } from "../base/problem.ts"
+import { isProblem, type Problem } from "../base/problem.ts"
 import { rightOf } from "../http/access.ts"
 import type { Declaration } from "../http/Endpoint.ts"
 import type { MemberCalls } from "../http/memberCalls.ts"
 import type { PublicResponse } from "../http/publicRoutes.ts"
-import { randomToken } from "../merchants/member/tokens.ts"
+import { newAttempt } from "../merchants/member/tokens.ts"
 import { actionMain } from "../pages/dashboard/action.ts"
 import { type Field, NOTHING_WRONG, type Typed, type Wrong } from "../pages/dashboard/fields.ts"
 import { type Changes, NO_CHANGES } from "../pages/dashboard/review.ts"
@@ -108,7 +108,7 @@ export const actionPage = (action: Action) => {
       isDanger,
       path: addressOf(viewer),
       formToken: viewer.formToken,
-      attempt: shown.attempt ?? randomToken(),
+      attempt: shown.attempt ?? newAttempt(),
       hasReview: hasDryRun,
       review: review === null ? null : { changes: review.changes, reviewed: reviewedOf(review.body, review.changes) },
       hasChanged,
@@ -136,8 +136,6 @@ export const actionPage = (action: Action) => {
         ...(attempt === undefined ? {} : { attempt }),
       }),
     )
-
-  const isProblem = (error: Problem | SqlError.SqlError): error is Problem => error._tag === "Problem"
 
   const read = (viewer: Viewer, subject: Subject, form: Form) => {
     const { body, wrong } = readInputs(subject.fields, form)

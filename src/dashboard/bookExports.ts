@@ -12,7 +12,7 @@ import { memberPage } from "./pages.ts"
 /** An export keeps a connection while it is downloaded: of one account, and of all in a process. */
 const MAX_OF_ACCOUNT = 1
 const MAX_IN_ALL = 3
-/** A download that takes longer is cut off. */
+/** A download that takes longer breaks off: the browser shows that the file is not complete. */
 const LONGEST_MS = 10 * MINUTE_MS
 
 const ALL = "all"
@@ -60,7 +60,9 @@ const exportPage = memberPage(
           texts,
         ),
       ).pipe(
-        Stream.interruptWhen(Effect.sleep(LONGEST_MS)),
+        Stream.interruptWhen(
+          Effect.andThen(Effect.sleep(LONGEST_MS), Effect.die(new Error("the export took too long"))),
+        ),
         Stream.provideContext(context),
         Stream.encodeText,
         Stream.orDie,

@@ -1,4 +1,5 @@
 /** The pages of the books: trial balance, ledger accounts by day, entries with their cause, rules, and exports (decision R8). */
+
 import { Effect } from "effect"
 import { inNaira } from "../base/money.ts"
 import { type Problem, problem } from "../base/problem.ts"
@@ -11,6 +12,7 @@ import { LEDGER_ACCOUNTS, type LedgerAccount } from "../ledger/chart.ts"
 import { readBalances } from "../ledger/dayTotals.ts"
 import { POSTINGS } from "../ledger/postings.ts"
 import { accountMain, booksMain, dayMain, entryMain, rulesMain } from "../pages/dashboard/books.ts"
+import { words } from "../pages/dashboard/parts.ts"
 import { csvFile } from "./csv.ts"
 import { pathOfObject } from "./objects.ts"
 import { memberPage, show, type Viewer } from "./pages.ts"
@@ -186,7 +188,7 @@ const day = memberPage(`${BOOKS}/:code/:day`, FINANCE, {
       const about = line.charge_id ?? line.subscription_id
       return { ...line, about, aboutPath: pathOfObject(about, environment) }
     })
-    const title = `${code.replaceAll("_", " ")} on ${on}`
+    const title = `${words(code)} on ${on}`
     return show(viewer, title, dayMain({ base, title, code, rows, pages }))
   }),
 })

@@ -1,6 +1,5 @@
 /** The choices of selects: plans, payment methods of a customer, test clocks. Each is a bounded list of the API. */
 import { Effect } from "effect"
-import type { Problem } from "../base/problem.ts"
 import { clockApi } from "../billing/clock/api.ts"
 import { type Customer, customerApi } from "../billing/customer/api.ts"
 import { paymentMethodApi } from "../billing/payment_method/api.ts"
@@ -13,8 +12,6 @@ import { call, type Viewer } from "./pages.ts"
 
 /** The longest page of the API's lists. */
 export const MOST = "100"
-
-export const isProblem = (error: { readonly _tag: string }): error is Problem => error._tag === "Problem"
 
 /** A plan as a choice, such as "Gym: ₦5,000.00 every month". */
 const planChoice = ({ id, name, amount, billing_cycle }: typeof Plan.Type): Choice => ({

@@ -1,7 +1,7 @@
 /** The pages of test clocks (decision M1): a place to try out a year of billing in minutes. They exist in the sandbox only. */
 import { Effect } from "effect"
 import { addMonths } from "../../machines/calendar.ts"
-import { type Problem, problem } from "../base/problem.ts"
+import { isProblem, type Problem, problem } from "../base/problem.ts"
 import { DAY_MS, formatInstant, parseInstant } from "../base/time.ts"
 import { currentTime } from "../base/wallClock.ts"
 import { clockApi, type TestClock } from "../billing/clock/api.ts"
@@ -16,7 +16,7 @@ import {
   type Step,
   type SubscriptionOfClock,
 } from "../pages/dashboard/clock.ts"
-import { nameIn } from "../pages/dashboard/customer.ts"
+import { nameIn } from "../pages/dashboard/expanded.ts"
 import { status, when } from "../pages/dashboard/parts.ts"
 import { html } from "../pages/html.ts"
 import { actionPage } from "./actions.ts"
@@ -113,8 +113,6 @@ const subscriptionsOf = (viewer: Viewer, { id }: Clock) =>
         }),
       ),
   )
-
-const isProblem = (error: { readonly _tag: string }): error is Problem => error._tag === "Problem"
 
 /** What subscriptions do next, in order of time. A clock that advances has no forecast. */
 const stepsOf = Effect.fnUntraced(function* (

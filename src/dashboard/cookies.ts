@@ -1,4 +1,4 @@
-/** The dashboard's cookies. `session` holds a session; `visitor` belongs to a browser that is not signed in. Both are 256 random bits. */
+/** The dashboard's cookies. `session` holds a session; `visitor` belongs to a browser that is not signed in. Both are secrets that begin with the cell (src/merchants/member/tokens.ts). */
 import type { IncomingHttpHeaders } from "node:http"
 
 export type CookieName = "session" | "visitor"

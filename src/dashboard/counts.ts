@@ -23,7 +23,7 @@ const UNCOUNTED = {
 } as const satisfies Partial<Record<ActorKind, string>>
 
 /** The most rows that a page counts itself, in 20 ms. More charges than that wait for their first answer for moments only. */
-export const MAX_ROWS_COUNTED = 20_000
+const MAX_ROWS_COUNTED = 20_000
 
 export interface StateCount {
   readonly kind: string

@@ -14,7 +14,7 @@ const cellText = (cell: Cell): string => {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 
-export const csvLine = (cells: ReadonlyArray<Cell>): string => `${cells.map(cellText).join(",")}\r\n`
+const csvLine = (cells: ReadonlyArray<Cell>): string => `${cells.map(cellText).join(",")}\r\n`
 
 /** A page of a list, and the cursor of the next one; null: there is none. */
 export interface CsvPage<Row> {
@@ -22,8 +22,8 @@ export interface CsvPage<Row> {
   readonly next: string | null
 }
 
-/** The rows of one file. A longer list is exported in parts, by its filters. */
-export const MAX_ROWS = 100_000
+/** The rows of one file: what spreadsheets open with ease. The file says in its last line that the list goes on. */
+const MAX_ROWS = 100_000
 
 /** Streams a list page by page, so that a long list takes no memory. If a page fails, the connection breaks and the file is not complete. */
 export const csvFile = <Row, E, R>(
@@ -38,8 +38,10 @@ export const csvFile = <Row, E, R>(
     const rows = Stream.paginate({ cursor: undefined as string | undefined, count: 0 }, ({ cursor, count }) =>
       Effect.map(read(cursor), ({ rows, next }) => {
         const total = count + rows.length
-        const text = rows.map((row) => csvLine(cells(row))).join("")
         const more = next !== null && total < MAX_ROWS
+        const end =
+          next !== null && !more ? csvLine([`The list goes on after ${total} rows: export it by its filters`]) : ""
+        const text = `${rows.map((row) => csvLine(cells(row))).join("")}${end}`
         return [
           [text],
           more ? Option.some({ cursor: next as string | undefined, count: total }) : Option.none(),

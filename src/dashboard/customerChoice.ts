@@ -2,9 +2,9 @@
 import { Effect } from "effect"
 import { isId } from "../base/ids.ts"
 import { parsePhone } from "../base/phone.ts"
+import { isProblem } from "../base/problem.ts"
 import { customerApi } from "../billing/customer/api.ts"
 import { chooseCustomerMain } from "../pages/dashboard/chooseCustomer.ts"
-import { isProblem } from "./choices.ts"
 import { call, canOperate, goTo, show, type Viewer } from "./pages.ts"
 
 /** How many customers are shown to choose from. */

@@ -154,7 +154,7 @@ const TRIGGER_FIELDS: ReadonlyArray<Input> = [
     name: "overrides",
     label: "Fields to change",
     kind: "textarea",
-    isJson: true,
+    as: "object",
     hint: 'As JSON, such as {"amount": 500000}',
   },
 ]

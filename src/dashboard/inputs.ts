@@ -1,27 +1,21 @@
 /** Turns what people type into the parameters of the API. The API checks them; only what has another form on the page is read here. */
 import type { Json } from "../base/json.ts"
-import { formatInstant } from "../base/time.ts"
+import { formatInstant, LAGOS_OFFSET_MS } from "../base/time.ts"
 import type { Field, Wrong } from "../pages/dashboard/fields.ts"
 import type { Form } from "./forms.ts"
-
-/** Lagos has one offset from UTC all year. */
-const LAGOS_OFFSET_MS = 3_600_000
 
 /** A field with its place in the body. */
 export interface Input extends Field {
   /**
-   * What an empty field means: the parameter is left out (by default), or it is null, or it is an empty text. Checkboxes without a choice are an
+   * What an empty field means: the parameter is left out (by default), or it is null, or it is an empty text, list or object. Checkboxes without a choice are an
    * empty list unless this says `omit`.
    */
   readonly whenEmpty?: "omit" | "null" | "empty"
-  /** Whether the parameter is a list of whole numbers, typed as `1, 3, 7`. */
-  readonly isNumberList?: boolean
-  /** Whether the parameter is a list of words, one in each line. */
-  readonly isTextList?: boolean
-  /** Whether the parameter is true or false, typed as these words. */
-  readonly isFlag?: boolean
-  /** Whether the parameter is an object, typed as JSON. */
-  readonly isJson?: boolean
+  /**
+   * What the typed text stands for, where `kind` does not say it: a list of numbers such as `1, 3, 7`; a list of words, one in each line; a flag,
+   * `true` or `false`; an object as JSON.
+   */
+  readonly as?: "numbers" | "words" | "flag" | "object"
   /** For `lines` that change an object: the pairs that it has. A pair whose line is gone is removed. */
   readonly before?: Readonly<Record<string, string>>
 }
@@ -84,21 +78,19 @@ const pairsAfter = (typed: string, before: Readonly<Record<string, string>>) => 
   return pairs && { ...Object.fromEntries(Object.keys(before).map((key) => [key, ""])), ...pairs }
 }
 
-const readText = (
-  { kind, isNumberList = false, isTextList = false, isFlag = false, isJson = false, before = {} }: Input,
-  typed: string,
-): Read => {
-  if (isFlag) return { value: typed === "true" }
-  if (isTextList) return { value: typed.split(/[,\s]+/).filter(Boolean) }
-  if (isJson) return orWrong(objectOf(typed), 'Type an object as JSON, such as {"seats": 5}.')
-  if (isNumberList)
-    return {
-      value: typed
-        .split(/[,\s]+/)
-        .filter(Boolean)
-        .map(numberOf),
-    }
-  switch (kind) {
+/** The words of a list, with commas or white space between them. */
+const wordsOf = (typed: string): ReadonlyArray<string> => typed.split(/[,\s]+/).filter(Boolean)
+
+const readText = ({ kind, as, before = {} }: Input, typed: string): Read => {
+  switch (as ?? kind) {
+    case "flag":
+      return { value: typed === "true" }
+    case "words":
+      return { value: wordsOf(typed) }
+    case "numbers":
+      return { value: wordsOf(typed).map(numberOf) }
+    case "object":
+      return orWrong(objectOf(typed), 'Type an object as JSON, such as {"seats": 5}.')
     case "naira":
       return orWrong(koboOf(typed), "Type an amount in naira, such as 2,500.00.")
     case "instant":
@@ -123,6 +115,9 @@ const put = (body: Record<string, unknown>, name: string, value: unknown): void 
   }
 }
 
+/** The value of an empty field that is not null. */
+const emptyOf = ({ kind, as }: Input): unknown => (as === "numbers" || as === "words" ? [] : kind === "lines" ? {} : "")
+
 /** Reads the fields of a form as the body of a request. */
 export const readInputs = (
   inputs: ReadonlyArray<Input>,
@@ -142,12 +137,7 @@ export const readInputs = (
         const read = readText(input, typed)
         if ("wrong" in read) wrong.set(name, read.wrong)
         else put(body, name, read.value)
-      } else if (whenEmpty !== "omit")
-        put(
-          body,
-          name,
-          whenEmpty === "null" ? null : input.isNumberList || input.isTextList ? [] : kind === "lines" ? {} : "",
-        )
+      } else if (whenEmpty !== "omit") put(body, name, whenEmpty === "null" ? null : emptyOf(input))
     }
   }
   return { body, wrong }

@@ -1,11 +1,11 @@
 /** The pages of API keys (decisions J1, J2, J5, R5). A key is shown once, on the page that follows the form which made it. */
 import { Effect, Option, Struct } from "effect"
 import { isId } from "../base/ids.ts"
-import { type Problem, problem } from "../base/problem.ts"
+import { isProblem, type Problem, problem } from "../base/problem.ts"
 import { currentTime } from "../base/wallClock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { requireRight } from "../http/access.ts"
-import { isToken, randomToken } from "../merchants/member/tokens.ts"
+import { isAttempt, newAttempt } from "../merchants/member/tokens.ts"
 import { NOTHING_WRONG, type Wrong } from "../pages/dashboard/fields.ts"
 import {
   type KeyView,
@@ -114,7 +114,7 @@ const showNew = (viewer: Viewer, form: Form, { wrong = NOTHING_WRONG, refusal = 
     wrong,
     refusal,
     formToken,
-    attempt: randomToken(),
+    attempt: newAttempt(),
   }
   return show(viewer, "Create a key", newKeyMain(view), status)
 }
@@ -154,12 +154,10 @@ const showKey = (viewer: Viewer, { key, id }: NewKey, about: string) =>
     }),
   )
 
-const isProblem = (error: { readonly _tag: string }): error is Problem => error._tag === "Problem"
-
 /** The token of a form: a form that is sent again, by a reload for example, makes no other key. */
 const attemptIn = (form: Form): Effect.Effect<string, Problem> => {
   const attempt = form.get("attempt")
-  return isToken(attempt) ? Effect.succeed(attempt) : Effect.fail(problem("form_invalid", "Load the page again."))
+  return isAttempt(attempt) ? Effect.succeed(attempt) : Effect.fail(problem("form_invalid", "Load the page again."))
 }
 
 const USE = "Send it in the header of each request: Authorization: Bearer, a space, and the key."
@@ -198,7 +196,7 @@ const changeView = (viewer: Viewer, row: KeyRow, refusal: string | null = null) 
   key: viewOf(viewer)(row),
   refusal,
   formToken: viewer.formToken,
-  attempt: randomToken(),
+  attempt: newAttempt(),
 })
 
 const showRoll = (viewer: Viewer, row: KeyRow, refusal: string | null = null, status = 200) =>

@@ -6,7 +6,7 @@ import type { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Declaration } from "../http/Endpoint.ts"
 import type { Choice, Field } from "../pages/dashboard/fields.ts"
 import { listMain } from "../pages/dashboard/list.ts"
-import type { ActionLink, Column } from "../pages/dashboard/parts.ts"
+import { type ActionLink, type Column, words } from "../pages/dashboard/parts.ts"
 import type { Right } from "../security/role/rights.ts"
 import { type Cell, csvFile } from "./csv.ts"
 import { instantOf } from "./inputs.ts"
@@ -47,7 +47,7 @@ export interface List<Row> {
 /** The choices of a filter by literals, with one for all. */
 export const choicesOf = (literals: ReadonlyArray<string>): ReadonlyArray<Choice> => [
   { value: "", label: "all" },
-  ...literals.map((value) => ({ value, label: value.replaceAll("_", " ") })),
+  ...literals.map((value) => ({ value, label: words(value) })),
 ]
 
 /** The filters that are set. */

@@ -11,7 +11,7 @@ import type { Step } from "../pages/pictures/draw.ts"
 /** The newest transitions that a path shows. Reading them takes some 10 ms. */
 const MAX_PATH = 5_000
 /** An earlier context is replayed from the first event: each takes some 20 µs, during which the process does nothing else. */
-export const MAX_REPLAYED = 1_500
+const MAX_REPLAYED = 1_500
 
 type SubscriptionEvent = Parameters<typeof decide<typeof subscriptionMachine>>[2]
 

@@ -4,7 +4,7 @@
  */
 import { Effect, type Schema } from "effect"
 import type { SqlError } from "effect/sql"
-import { type Problem, problem } from "../base/problem.ts"
+import { isProblem, type Problem, problem } from "../base/problem.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { requireRight } from "../http/access.ts"
 import type { Declaration } from "../http/Endpoint.ts"
@@ -235,7 +235,7 @@ export const memberPage = <R>(
       })
       return yield* Effect.catchIf(
         responding,
-        (error): error is Problem => error._tag === "Problem" && !wantsJson(request),
+        (error): error is Problem => isProblem(error) && !wantsJson(request),
         (refusal) => Effect.succeed(showRefusal(viewer, refusal)),
       )
     })

@@ -85,35 +85,25 @@ const edit = actionPage({
   done: (viewer) => withNotice(pageOf(viewer), "saved"),
 })
 
-const archive = actionPage({
-  path: "/plans/:id/archive",
-  declaration: planApi.archive,
-  subject: (viewer) =>
-    Effect.map(readOne(viewer), ({ name }) => ({
-      title: `Archive ${name}`,
-      about: "It takes no new subscriptions. Those that exist go on.",
-      initial: new Map(),
-      backTo: pageOf(viewer),
-      fields: [],
-    })),
-  button: "Archive it",
-  done: (viewer) => withNotice(pageOf(viewer), "done"),
-})
+/** An action without fields that changes which new subscriptions a plan takes. */
+const switching = (declaration: typeof planApi.archive, verb: string, about: string) =>
+  actionPage({
+    path: `/plans/:id/${verb.toLowerCase()}`,
+    declaration,
+    subject: (viewer) =>
+      Effect.map(readOne(viewer), ({ name }) => ({
+        title: `${verb} ${name}`,
+        about,
+        initial: new Map(),
+        backTo: pageOf(viewer),
+        fields: [],
+      })),
+    button: `${verb} it`,
+    done: (viewer) => withNotice(pageOf(viewer), "done"),
+  })
 
-const unarchive = actionPage({
-  path: "/plans/:id/unarchive",
-  declaration: planApi.unarchive,
-  subject: (viewer) =>
-    Effect.map(readOne(viewer), ({ name }) => ({
-      title: `Unarchive ${name}`,
-      about: "It takes new subscriptions again.",
-      initial: new Map(),
-      backTo: pageOf(viewer),
-      fields: [],
-    })),
-  button: "Unarchive it",
-  done: (viewer) => withNotice(pageOf(viewer), "done"),
-})
+const archive = switching(planApi.archive, "Archive", "It takes no new subscriptions. Those that exist go on.")
+const unarchive = switching(planApi.unarchive, "Unarchive", "It takes new subscriptions again.")
 
 const one = memberPage(
   "/dashboard/:environment/plans/:id",

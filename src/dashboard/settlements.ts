@@ -132,9 +132,9 @@ const book = memberPage(`${SETTLEMENTS}/:id/book`, FINANCE, {
   POST: Effect.fnUntraced(function* (viewer) {
     const { tenant, params, base } = viewer
     const id = params.id!
-    const row = yield* readingOf(viewer, findImport(tenant, id))
     const file = yield* readingOf(viewer, readFile(tenant, id))
-    const result = yield* bookFile(tenant, row!.rail, file)
+    const row = (yield* readingOf(viewer, findImport(tenant, id)))!
+    const result = yield* bookFile(tenant, row.rail, file)
     const object = { kind: "settlement_import", id }
     yield* changing(viewer, "settlement.import", () => object, keepResult(tenant, id, result), tenant)
     return goTo(withNotice(`${base}/settlements/${id}`, "settlement_imported"))

@@ -1,6 +1,7 @@
 /** Signing up, in and out (decisions R3, R4, R5): pages without a session, and the sessions that they start. */
 import { Effect } from "effect"
-import type { Problem } from "../base/problem.ts"
+import { Cell } from "../base/cell.ts"
+import { isProblem, type Problem } from "../base/problem.ts"
 import { Origin } from "../http/Origin.ts"
 import type { PublicRequest, PublicResponse } from "../http/publicRoutes.ts"
 import type { Letter } from "../merchants/account/letters.ts"
@@ -15,7 +16,7 @@ import {
   openSignIn,
   sendCode,
 } from "../merchants/member/signIns.ts"
-import { isToken, randomToken } from "../merchants/member/tokens.ts"
+import { isToken, newToken } from "../merchants/member/tokens.ts"
 import { NOTHING_TYPED, NOTHING_WRONG, type Wrong } from "../pages/dashboard/fields.ts"
 import {
   codePage,
@@ -40,11 +41,12 @@ export const readEmail = (typed: string): string | undefined => {
     : undefined
 }
 
-/** The browser's cookie, or a new one with the header that sets it. */
+/** The browser's cookie, with the header that sets it. A new one if there is none of this cell: a proxy selects the cell by it. */
 const visitorOf = Effect.fnUntraced(function* (request: PublicRequest) {
   const { url: origin } = yield* Origin
   const sent = readCookie(request.headers, "visitor", origin)
-  const visitor = sent !== undefined && isToken(sent) ? sent : randomToken()
+  const isOfCell = sent !== undefined && isToken(sent) && sent.startsWith(yield* Cell)
+  const visitor = isOfCell ? sent : yield* newToken
   return { visitor, origin, formToken: formTokenOf(visitor), cookie: setVisitor(visitor, origin) }
 })
 
@@ -205,10 +207,8 @@ const code = visitorPage("/dashboard/sign-in/code", {
         201,
       )
     })
-    return yield* Effect.catchIf(
-      finishing,
-      (error): error is Problem => error._tag === "Problem",
-      ({ message, status }) => showCode(request, next, formView("", form, new Map([["code", message]])), status),
+    return yield* Effect.catchIf(finishing, isProblem, ({ message, status }) =>
+      showCode(request, next, formView("", form, new Map([["code", message]])), status),
     )
   }),
 })
@@ -237,10 +237,8 @@ const invitation = visitorPage("/dashboard/invitations/:token", {
       const { account_id, email } = yield* acceptInvitation(token!)
       return yield* enterAndGo(request, email, "link", withNotice("/dashboard", "welcome"), account_id)
     })
-    return yield* Effect.catchIf(
-      joining,
-      (error): error is Problem => error._tag === "Problem",
-      ({ message, status }) => Effect.succeed(document(status, frontMessage(NOT_VALID, message))),
+    return yield* Effect.catchIf(joining, isProblem, ({ message, status }) =>
+      Effect.succeed(document(status, frontMessage(NOT_VALID, message))),
     )
   }),
 })
@@ -256,10 +254,8 @@ const link = visitorPage("/dashboard/links/:token", {
     const finishing = Effect.flatMap(finishLink(token!), (email) =>
       enterAndGo(request, email, "link", withNotice("/dashboard", "welcome")),
     )
-    return yield* Effect.catchIf(
-      finishing,
-      (error): error is Problem => error._tag === "Problem",
-      ({ message, status }) => Effect.succeed(document(status, frontMessage(NOT_VALID, message))),
+    return yield* Effect.catchIf(finishing, isProblem, ({ message, status }) =>
+      Effect.succeed(document(status, frontMessage(NOT_VALID, message))),
     )
   }),
 })

@@ -1,14 +1,14 @@
 /** The page of one subscription (decision R10). */
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql"
-import type { Problem } from "../base/problem.ts"
+import { isProblem, type Problem } from "../base/problem.ts"
 import { DAY_MS, formatInstant } from "../base/time.ts"
 import { customerApi } from "../billing/customer/api.ts"
 import { subscriptionApi } from "../billing/subscription/api.ts"
 import { forecastApi } from "../billing/subscription/forecastApi.ts"
 import { subscriptions } from "../billing/subscription/subscription.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { idIn, nameIn } from "../pages/dashboard/customer.ts"
+import { idIn, nameIn } from "../pages/dashboard/expanded.ts"
 import { type SubscriptionView, subscriptionMain, type Upcoming } from "../pages/dashboard/subscription.ts"
 import { may } from "../security/role/rights.ts"
 import { readBrought } from "./lanes.ts"
@@ -23,11 +23,7 @@ const FORESEEN_MS = 100 * DAY_MS
 
 /** What the page shows if a part cannot be read, such as the forecast of a subscription whose clock is advancing. */
 const orNull = <A, R>(part: Effect.Effect<A, Problem | SqlError.SqlError, R>) =>
-  Effect.catchIf(
-    part,
-    (error): error is Problem => error._tag === "Problem",
-    () => Effect.succeed(null),
-  )
+  Effect.catchIf(part, isProblem, () => Effect.succeed(null))
 
 const readForecast = (viewer: Viewer, assume: "success" | "failure", until: string) =>
   orNull(

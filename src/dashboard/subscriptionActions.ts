@@ -1,15 +1,11 @@
 /** The actions on a subscription that are possible now, as links to their pages (src/dashboard/subscriptions.ts). */
 import { UNIT_STATUSES } from "../../machines/status.ts"
 import type { Subscription } from "../billing/subscription/api.ts"
-import { idIn } from "../pages/dashboard/customer.ts"
+import { fieldIn, idIn } from "../pages/dashboard/expanded.ts"
 import type { ActionLink } from "../pages/dashboard/parts.ts"
 import { canOperate, type Viewer } from "./pages.ts"
 
 type Shown = typeof Subscription.Type
-
-/** The value of a field of an expanded object; undefined: it is not expanded. */
-const fieldIn = (object: unknown, name: string): unknown =>
-  object instanceof Object && name in object ? (object as Record<string, unknown>)[name] : undefined
 
 /**
  * Lists the actions that are possible now for a member who may operate; none for others. With the plan and the latest charge expanded it also

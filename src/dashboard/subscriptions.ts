@@ -7,7 +7,7 @@ import { customerApi } from "../billing/customer/api.ts"
 import { type Subscription, subscriptionApi } from "../billing/subscription/api.ts"
 import { subscriptions } from "../billing/subscription/subscription.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { idIn, nameIn } from "../pages/dashboard/customer.ts"
+import { idIn, nameIn } from "../pages/dashboard/expanded.ts"
 import type { Choice } from "../pages/dashboard/fields.ts"
 import { naira, status, when, words } from "../pages/dashboard/parts.ts"
 import { html } from "../pages/html.ts"
@@ -194,7 +194,7 @@ const cancel = actionPage({
     about: "What was paid is not refunded by this.",
     initial: new Map([["at_period_end", [subscription.cancel_at_period_end ? "false" : "true"]]]),
     fields: [
-      { name: "at_period_end", label: "When", kind: "radios", choices: WHEN, isFlag: true },
+      { name: "at_period_end", label: "When", kind: "radios", choices: WHEN, as: "flag" },
       {
         name: "reason",
         label: "Reason",

@@ -1,6 +1,6 @@
 /** The team of the account (decision R2): its members, invitations, roles. */
 import { Effect } from "effect"
-import { noSuch } from "../base/problem.ts"
+import { isProblem, noSuch } from "../base/problem.ts"
 import {
   changeRole,
   invite,
@@ -12,7 +12,7 @@ import {
 import { endSessionsOf } from "../merchants/member/sessions.ts"
 import { type MemberView, memberMain, teamMain } from "../pages/dashboard/team.ts"
 import { ROLES, type Role } from "../security/role/rights.ts"
-import { ACCOUNT_PAGE, again, changing, formOf, isProblem, type Refused, readingAccount } from "./account.ts"
+import { ACCOUNT_PAGE, again, changing, formOf, type Refused, readingAccount } from "./account.ts"
 import { DashboardSettings } from "./DashboardSettings.ts"
 import { goTo, memberPage, show, type Viewer, withNotice } from "./pages.ts"
 import { readEmail } from "./signIn.ts"

@@ -7,10 +7,12 @@ import { Counter } from "../concurrency/Counter.ts"
 import type { PublicRequest } from "../http/publicRoutes.ts"
 import { type Form, FROM_ELSEWHERE, formOf, isFromHere, type UploadedFile } from "./forms.ts"
 
-/** A settlement file of some 100,000 payments. */
+/** A settlement file with all the rows that it may have (src/ledger/imports.ts), of 500 bytes each. */
 const MAX_FILE_BYTES = 10 * 1024 * 1024
+/** The form has a few short fields besides its secret. */
 const MAX_FIELDS = 20
 const MAX_FIELD_BYTES = 2_000
+/** The column of the file name is as long. */
 const MAX_NAME = 200
 /** Uploads under way of an account, and of a process: they are in memory. */
 const MAX_OF_ACCOUNT = 1

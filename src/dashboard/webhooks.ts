@@ -64,7 +64,7 @@ const FIELDS: ReadonlyArray<Input> = [
     name: "enabled_events",
     label: "Events",
     kind: "textarea",
-    isTextList: true,
+    as: "words",
     hint: "One in each line: a type such as charge.failed, a family such as charge.*, or * for all",
     isRequired: true,
     whenEmpty: "empty",

@@ -54,7 +54,7 @@ const MAX_PATH = 300
 
 export const KEPT_DAYS = 30
 /** Requests kept of one account and environment. */
-export const MAX_KEPT = 1_000_000
+const MAX_KEPT = 1_000_000
 /** The log of an account is cut after this many new requests of it in a process. */
 const CUT_AFTER = 10_000
 const MAX_DELETED = 5_000

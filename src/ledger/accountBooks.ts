@@ -67,7 +67,7 @@ export interface BookLine {
 }
 
 /** Lines of one day that can be listed; an export has all. */
-export const MAX_DAY_LINES = 10_000
+const MAX_DAY_LINES = 10_000
 
 /** Reads the lines of a ledger account on a day, in the order of their entries, after a place. */
 export const readBookLines = Effect.fnUntraced(function* (

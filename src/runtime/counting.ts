@@ -25,7 +25,7 @@ export const KEPT_ARROWS_MS = 31 * DAY_MS
 /** Rows of one DELETE: a few milliseconds. */
 const MAX_DELETED = 5_000
 
-/** What an actor comes to, as SQL on its row. Kinds that are left out have no amount. */
+/** The amount of an actor, as SQL on its row. Kinds that are left out have no amount. */
 export const AMOUNTS: Readonly<Partial<Record<ActorKind, string>>> = {
   subscription: "price_kobo * quantity",
   charge: "amount_kobo",

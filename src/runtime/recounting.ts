@@ -111,7 +111,7 @@ export const recount = Effect.fn("counts.recount")(function* (tenants: ReadonlyA
 })
 
 /** Counts the sandboxes again in which actors were deleted. */
-export const recountOutdated = Effect.gen(function* () {
+const recountOutdated = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const outdated = yield* sql<Tenant>`
     SELECT DISTINCT o.account_id, o.livemode FROM state_outdated o LEFT JOIN state_counted c ON (c.account_id, c.livemode) = (o.account_id, o.livemode)

@@ -12,8 +12,10 @@ import { type Api, createApi } from "../support/api.ts"
 import { CELLS, useCells } from "../support/cells.ts"
 import { useCommandLine } from "../support/commandLine.ts"
 import { useDatabase } from "../support/database.ts"
+import { addMember } from "../support/member.ts"
 import { type HeldPort, holdPort } from "../support/ports.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
+import { codeIn, newVisitor } from "../support/visitor.ts"
 
 /** The address that the proxy will listen on. The servers need it before the proxy can start. */
 let reserved: ReadonlyArray<HeldPort>
@@ -138,6 +140,36 @@ describe("a request", () => {
 
     const map = await commandLines[0]("cell", "haproxy", "--cells", cellsFile, "--map")
     expect(map.output.split("\n").filter(Boolean)).toEqual(expect.arrayContaining([`${account.id} ${CELLS[1]}`]))
+  })
+
+  itGoesThrough("of a member goes to the cell that the session, the browser's cookie or the link names", async () => {
+    for (const [side, cell] of CELLS.entries()) {
+      const email = `member-${cell.toLowerCase()}@shop.example`
+      const { account } = await createMerchant(`Members of ${cell}`, side as 0 | 1)
+      await addMember(databases[side]!, account.id, "owner", email)
+      const one = newVisitor(origin())
+      // The browser was at the other cell before.
+      await one.get(`/dashboard/sign-in?cell=${CELLS[1 - side]}`)
+      await one.get(`/dashboard/sign-in?cell=${cell}`)
+      expect(one.cookie("visitor")).toMatch(new RegExp(`^${cell}[\\w-]{43}$`))
+      const sent = await one.post("/dashboard/sign-in", { email })
+      const { text } = await one.get(sent.location!)
+      expect((await one.post("/dashboard/sign-in/code", { code: codeIn(text) })).location).toBe("/dashboard")
+      expect(one.cookie("session")).toMatch(new RegExp(`^${cell}[\\w-]{43}$`))
+      expect((await one.get("/dashboard/live")).text).toContain(`Members of ${cell}`)
+      // A browser with a session signs in at the other cell.
+      await one.get(`/dashboard/sign-in?cell=${CELLS[1 - side]}&again=true`)
+      const stranger = await one.post("/dashboard/sign-in", { email })
+      expect(stranger.location).toMatch(/^\/dashboard\/sign-in\/code/)
+
+      const { link } = JSON.parse((await commandLines[side]!("member", "link", email, "--json")).output)
+      const path = new URL(link).pathname
+      expect(path).toMatch(new RegExp(`^/dashboard/links/${cell}[\\w-]{43}$`))
+      const other = newVisitor(origin())
+      await other.get(path)
+      expect((await other.post(path)).status).toBe(303)
+      expect((await other.get("/dashboard/live")).text).toContain(`Members of ${cell}`)
+    }
   })
 
   itGoesThrough("of an administrator goes where ?cell= says", async () => {

@@ -70,6 +70,17 @@ describe("an invitation", () => {
     expect(letter!.body).toContain("The link works once, for 7 days.")
   })
 
+  it("is sent to one address at most five times a day, also if the member is removed in between", async () => {
+    const { owner } = await newAccount()
+    const email = someEmail()
+    for (let n = 0; n < 5; n++) expect((await invite(owner, email, "support")).status).toBe(200)
+    const [member] = await database.run((sql) => sql<{ id: string }>`SELECT id FROM member WHERE email = ${email}`)
+    await owner.post(`/dashboard/team/${member!.id}/remove`)
+    const refused = await invite(owner, email, "support")
+    expect([refused.status, refused.text.includes("Too many invitations were sent today")]).toEqual([429, true])
+    expect((await invite(owner, someEmail(), "support")).status).toBe(200)
+  })
+
   it("ends after 7 days, and is replaced by a new one", async () => {
     const { id, owner } = await newAccount()
     const email = someEmail()

@@ -3,14 +3,14 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { newId } from "../../base/ids.ts"
-import { invalid, noSuch, type Problem, problem } from "../../base/problem.ts"
+import { invalid, noSuch, type Problem, problem, tryAgainIn } from "../../base/problem.ts"
 import { DAY_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import type { Tenant } from "../../db/tenant.ts"
 import { may, type Role } from "../../security/role/rights.ts"
 import { lockAccount } from "../account/accounts.ts"
 import { emailTo } from "../account/letters.ts"
-import { randomToken, sha256 } from "./tokens.ts"
+import { newToken, sha256 } from "./tokens.ts"
 
 export interface MemberRow extends Tenant {
   readonly id: string
@@ -25,7 +25,7 @@ export interface MemberRow extends Tenant {
 
 /** Members that an account may have: a list of them is one page. */
 const MAX_MEMBERS = 200
-export const INVITATION_DAYS = 7
+const INVITATION_DAYS = 7
 
 /** The tenant of an account's members: they belong to both environments, and their rows are with the live data. */
 export const membersOf = (account: string): Tenant => ({ account_id: account, livemode: true })
@@ -37,14 +37,6 @@ export const listMembers = Effect.fn("member.list")(function* (account: string) 
   const sql = yield* SqlClient.SqlClient
   return yield* sql<MemberRow>`
     SELECT ${sql.literal(COLUMNS)} FROM member WHERE account_id = ${account} AND livemode AND removed_at IS NULL ORDER BY id`
-})
-
-/** The addresses of members by ID, removed ones included. */
-export const emailsOf = Effect.fnUntraced(function* (account: string, ids: ReadonlyArray<string>) {
-  const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<{ id: string; email: string }>`
-    SELECT id, email FROM member WHERE account_id = ${account} AND livemode AND id = ANY(${ids}::text[])`
-  return new Map(rows.map(({ id, email }) => [id, email]))
 })
 
 /** Who changes a team: a member by ID, or the person who runs the installation, who may do everything. */
@@ -95,6 +87,27 @@ export interface Inviting {
   readonly link: string
 }
 
+/** Invitations of an account in a day: a whole team. The letters name the business as the account calls it, so they must not serve to advertise. */
+const INVITATIONS_OF_ACCOUNT = MAX_MEMBERS
+/** Invitations of one address by an account in a day: some that got lost. */
+const INVITATIONS_OF_ADDRESS = 5
+
+const TOO_MANY_INVITATIONS = tryAgainIn(
+  DAY_MS / 1000,
+  problem("sign_in_limit_reached", "Too many invitations were sent today: try again tomorrow."),
+)
+
+/** Refuses an invitation beyond the limits. The account is locked; its secret letters are invitations. */
+const checkInvitations = Effect.fnUntraced(function* (account: string, email: string) {
+  const sql = yield* SqlClient.SqlClient
+  const since = PgTypes.timestamptz(currentTime() - DAY_MS)
+  const [sent] = yield* sql<{ of_account: number; of_address: number }>`
+    SELECT count(*)::integer AS of_account, count(*) FILTER (WHERE recipient = ${email})::integer AS of_address
+    FROM letter WHERE account_id = ${account} AND livemode AND is_secret AND created_at > ${since}`
+  if (sent!.of_account >= INVITATIONS_OF_ACCOUNT || sent!.of_address >= INVITATIONS_OF_ADDRESS)
+    return yield* TOO_MANY_INVITATIONS
+})
+
 /** Invites an address, or invites it again with a new link. Returns the member's ID and the link, which the letter contains. */
 export const invite = Effect.fn("member.invite")(function* (
   { account, business, by, byName, link }: Inviting,
@@ -108,7 +121,8 @@ export const invite = Effect.fn("member.invite")(function* (
   if (existing === undefined && team.length >= MAX_MEMBERS)
     return yield* problem("member_state_invalid", `An account has at most ${MAX_MEMBERS} members: remove one first.`)
   yield* checkOwners(team, byRole, existing, role)
-  const token = randomToken()
+  if (by !== "operator") yield* checkInvitations(account, email)
+  const token = yield* newToken
   const until = currentTime() + INVITATION_DAYS * DAY_MS
   const id = existing?.id ?? newId("member")
   yield* existing === undefined

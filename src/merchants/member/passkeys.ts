@@ -14,7 +14,9 @@ import { problem } from "../../base/problem.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { keepChallenge, useChallenge, type Visitor } from "./signIns.ts"
 
+/** More than the devices of a person: a list of them is one page. */
 const MAX_PASSKEYS = 20
+/** The column is as long. */
 const MAX_NAME = 100
 
 export interface PasskeyRow {
@@ -34,6 +36,14 @@ export interface Site {
   readonly id: string
   readonly origin: string
 }
+
+/** What every answer of a browser must match. */
+const expected = (challenge: string, { id, origin }: Site) => ({
+  expectedChallenge: challenge,
+  expectedOrigin: origin,
+  expectedRPID: id,
+  requireUserVerification: true,
+})
 
 const NOT_ACCEPTED = problem("sign_in_invalid", "This passkey was not accepted. Sign in with a code.")
 
@@ -103,10 +113,7 @@ export const addPasskey = Effect.fn("passkey.add")(function* (
   const { verified, registrationInfo } = yield* verify(() =>
     verifyRegistrationResponse({
       response: answer as Parameters<typeof verifyRegistrationResponse>[0]["response"],
-      expectedChallenge: challenge,
-      expectedOrigin: site.origin,
-      expectedRPID: site.id,
-      requireUserVerification: true,
+      ...expected(challenge, site),
     }),
   )
   if (!verified) return yield* NOT_ACCEPTED
@@ -138,10 +145,7 @@ export const finishPasskey = Effect.fn("passkey.finish")(function* (visitor: str
   const { verified, authenticationInfo } = yield* verify(() =>
     verifyAuthenticationResponse({
       response: answer as Parameters<typeof verifyAuthenticationResponse>[0]["response"],
-      expectedChallenge: challenge,
-      expectedOrigin: site.origin,
-      expectedRPID: site.id,
-      requireUserVerification: true,
+      ...expected(challenge, site),
       credential: { id: row.credential, publicKey: new Uint8Array(row.public_key), counter: Number(row.counter) },
     }),
   )

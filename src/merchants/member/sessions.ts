@@ -1,24 +1,26 @@
-/** Sessions of the dashboard (decision R5): a cookie of 256 random bits, of which the hash is stored. */
+/** Sessions of the dashboard (decision R5): a cookie that is a secret (tokens.ts), of which the hash is stored. */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { LiveAccess } from "../../../machines/live_access.ts"
 import type { ApiPlan } from "../../base/apiPlans.ts"
-import { CELL_LENGTH, Cell } from "../../base/cell.ts"
 import { newId } from "../../base/ids.ts"
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { livesHere } from "../../db/tenant.ts"
 import type { Role } from "../../security/role/rights.ts"
 import type { Vertical } from "../account/verticals.ts"
-import { isToken, randomToken, sha256 } from "./tokens.ts"
+import { isToken, newToken, sha256 } from "./tokens.ts"
 
+/** A working day: a session that was not used for longer has ended. */
 const IDLE_MS = 12 * HOUR_MS
+/** A session ends, also if it is used every day. */
 const LONGEST_MS = 30 * DAY_MS
 /** Live keys, credentials of rails, the team and live access need a sign-in that is not older. */
 export const FRESH_MS = 15 * MINUTE_MS
 /** Sessions of a person. One more ends the one that was used longest ago. */
 const MAX_SESSIONS = 50
+/** The start of the browser's name: enough to tell browsers apart. */
 const MAX_BROWSER = 200
 
 export type Method = "code" | "passkey" | "link"
@@ -60,8 +62,7 @@ export interface SessionRow {
 export const isFresh = ({ signed_in_at }: Pick<Session, "signed_in_at">): boolean =>
   currentTime() - signed_in_at < FRESH_MS
 
-const whose = (cookie: string): Uint8Array | undefined =>
-  isToken(cookie.slice(CELL_LENGTH)) ? sha256(cookie) : undefined
+const hashOf = (cookie: string): Uint8Array | undefined => (isToken(cookie) ? sha256(cookie) : undefined)
 
 /** The members of a person that have joined an account of this cell. */
 const memberships = (sql: SqlClient.SqlClient, email: string) => sql<Membership & { member: string }>`
@@ -86,7 +87,6 @@ export const startSession = Effect.fn("session.start")(function* (
   account?: string,
 ) {
   const sql = yield* SqlClient.SqlClient
-  const cell = yield* Cell
   return yield* sql.withTransaction(
     Effect.gen(function* () {
       const all = yield* memberships(sql, email)
@@ -95,12 +95,12 @@ export const startSession = Effect.fn("session.start")(function* (
         SELECT current_account FROM dashboard_session WHERE email = ${email} ORDER BY last_used_at DESC LIMIT 1`
       const wanted = account ?? last?.current_account
       const shown = all.find((one) => one.account === wanted) ?? all[0]!
-      const formerHash = former === undefined ? undefined : whose(former)
+      const formerHash = former === undefined ? undefined : hashOf(former)
       if (formerHash !== undefined) yield* sql`DELETE FROM dashboard_session WHERE hash = ${formerHash}`
       yield* sql`
         DELETE FROM dashboard_session WHERE hash IN (
           SELECT hash FROM dashboard_session WHERE email = ${email} ORDER BY last_used_at DESC OFFSET ${MAX_SESSIONS - 1})`
-      const cookie = `${cell}${randomToken()}`
+      const cookie = yield* newToken
       const now = PgTypes.timestamptz(currentTime())
       yield* sql`
         INSERT INTO dashboard_session (hash, id, email, current_account, method, network, browser, signed_in_at, last_used_at)
@@ -113,7 +113,7 @@ export const startSession = Effect.fn("session.start")(function* (
 
 /** Finds the session of a cookie. Undefined: it has ended, or its member was removed. */
 export const findSession = Effect.fn("session.find")(function* (cookie: string) {
-  const hash = whose(cookie)
+  const hash = hashOf(cookie)
   if (hash === undefined) return undefined
   const sql = yield* SqlClient.SqlClient
   const now = currentTime()
@@ -137,7 +137,7 @@ export const findSession = Effect.fn("session.find")(function* (cookie: string) 
 })
 
 export const endSession = Effect.fn("session.end")(function* (cookie: string) {
-  const hash = whose(cookie)
+  const hash = hashOf(cookie)
   if (hash === undefined) return
   const sql = yield* SqlClient.SqlClient
   yield* sql`DELETE FROM dashboard_session WHERE hash = ${hash}`
@@ -174,6 +174,7 @@ export const endSessionsOf = Effect.fn("session.endOf")(function* (account: stri
   yield* sql`DELETE FROM dashboard_session WHERE email = ${email} AND current_account = ${account}`
 })
 
+/** Rows of one DELETE: a few milliseconds. */
 const MAX_DELETED = 5_000
 
 /** Deletes sessions that have ended. */

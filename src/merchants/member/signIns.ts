@@ -16,11 +16,14 @@ import { SERVICE_ACCOUNT } from "../../ledger/chart.ts"
 import { LOCKS } from "../../postgres/advisoryLocks.ts"
 import { createAccount } from "../account/accounts.ts"
 import { emailTo, type Letter } from "../account/letters.ts"
-import { randomToken, sha256 } from "./tokens.ts"
+import { newToken, sha256 } from "./tokens.ts"
 
 export const CODE_MINUTES = 10
+/** Five guesses at each of five codes an hour: 25 of 1,000,000. */
 const MAX_TRIES = 5
+/** Codes of an address in an hour, so that its owner is not flooded with letters. */
 const CODES_OF_ADDRESS = 5
+/** Codes of a network in an hour: an office that signs in together. */
 const CODES_OF_NETWORK = 20
 /** Challenges of passkeys cost no letter. The limit bounds the rows that a network can make. */
 const CHALLENGES_OF_NETWORK = 300
@@ -71,7 +74,7 @@ export const membershipsOf = Effect.fnUntraced(function* (email: string) {
 })
 
 /** Whether an address belongs to a member of any account. */
-const isKnown = (email: string) => Effect.map(membershipsOf(email), (members) => members.length > 0)
+const isMember = (email: string) => Effect.map(membershipsOf(email), (members) => members.length > 0)
 
 /** Counts the codes of the last hour, and refuses one more than the limits. Others who ask for the same address or network wait. */
 const takeCode = Effect.fnUntraced(function* (email: string, network: string) {
@@ -131,7 +134,7 @@ export const sendCode = Effect.fn("signIn.sendCode")(function* (
     Effect.gen(function* () {
       yield* takeCode(email, network)
       const code = newCode()
-      const isRight = (yield* isKnown(email)) === (purpose === "sign_in")
+      const isRight = (yield* isMember(email)) === (purpose === "sign_in")
       const letter = isRight ? ofCode(code) : LETTERS[purpose](otherPage)
       const now = currentTime()
       yield* sql`
@@ -179,7 +182,7 @@ export const finishCode = Effect.fn("signIn.finishCode")(function* (visitor: str
       const { email, purpose, business_name } = row
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.codesOfAddress}, hashtext(${email}))`
       // Of two sign-ups with one address, the second one signs in.
-      if (purpose === "sign_up" && !(yield* isKnown(email)))
+      if (purpose === "sign_up" && !(yield* isMember(email)))
         return { email, made: yield* createAccount({ businessName: business_name!, email }) }
       yield* joinAll(email)
       return { email, made: undefined }
@@ -191,7 +194,7 @@ export const finishCode = Effect.fn("signIn.finishCode")(function* (visitor: str
 /** Makes a link that signs in once. For the person who runs this installation: nothing is sent. */
 export const createLink = Effect.fn("signIn.createLink")(function* (email: string, validMs: number) {
   const sql = yield* SqlClient.SqlClient
-  const token = randomToken()
+  const token = yield* newToken
   const now = currentTime()
   yield* sql`
     INSERT INTO sign_in (id, purpose, email, secret_hash, network, created_at, expires_at)
@@ -211,7 +214,7 @@ export const finishLink = Effect.fn("signIn.finishLink")(function* (token: strin
   return row.email
 })
 
-/** The member whom a link invites; undefined: it was used, or it has expired. */
+/** The member that a link invites; undefined: it was used, or it has expired. */
 export const findInvitation = Effect.fn("signIn.findInvitation")(function* (token: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ account_id: string; email: string; role: string; business_name: string }>`
@@ -270,6 +273,7 @@ export const useChallenge = Effect.fnUntraced(function* (visitor: string, challe
   return used.length > 0
 })
 
+/** Rows of one DELETE: a few milliseconds. */
 const MAX_DELETED = 5_000
 
 /** Deletes sign-ins that ended a day ago. */

@@ -2,7 +2,7 @@
 import type { Charge } from "../../billing/charge/api.ts"
 import { type Html, html, type Value } from "../html.ts"
 import { paymentMethod } from "../words.ts"
-import { idIn, nameIn } from "./customer.ts"
+import { idIn, nameIn } from "./expanded.ts"
 import { failureOf } from "./failures.ts"
 import { type ActionLink, facts, naira, notice, pageHead, section, status, table, when, words } from "./parts.ts"
 import { type TransitionView, transitionsTable, type Upcoming, upcomingList } from "./transitions.ts"
@@ -79,7 +79,7 @@ const booked = (entries: ReadonlyArray<Entry>): Html | null =>
     ? null
     : html`${entries.map(({ id, event }) => html`${words(event)} <code class="id">${id}</code> `)}`
 
-/** What is known of the charge; what does not apply is left out. */
+/** The facts of the charge; those that do not apply are left out. */
 const factsOf = ({ base, charge, entries, transitions }: ChargeView): ReadonlyArray<readonly [string, Value]> => {
   const { id, customer, subscription } = charge
   const all: ReadonlyArray<readonly [string, Value]> = [

@@ -1,7 +1,7 @@
 /** Renders the page of a checkout session: its link to copy, what it is for, and what happened. */
 import type { CheckoutSession } from "../../buying/checkout/api.ts"
 import { type Html, html } from "../html.ts"
-import { idIn, nameIn } from "./customer.ts"
+import { idIn, nameIn } from "./expanded.ts"
 import { facts, pageHead, section, status, when } from "./parts.ts"
 import { type TransitionView, transitionsTable, type Upcoming, upcomingList } from "./transitions.ts"
 

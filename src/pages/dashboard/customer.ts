@@ -6,6 +6,7 @@ import type { Subscription } from "../../billing/subscription/api.ts"
 import type { Nudge } from "../../outbound/nudge/api.ts"
 import { type Html, html } from "../html.ts"
 import { expiry, paymentMethod } from "../words.ts"
+import { idIn, nameIn } from "./expanded.ts"
 import { CHANNEL_NAMES, TEMPLATE_NAMES } from "./nudgeWords.ts"
 import { type ActionLink, facts, naira, pageHead, section, status, table, when } from "./parts.ts"
 
@@ -19,13 +20,6 @@ export interface CustomerView {
   readonly nudges: ReadonlyArray<typeof Nudge.Type>
   readonly canOperate: boolean
 }
-
-/** The name in an expanded field; the ID if it is not expanded. */
-export const nameIn = (field: unknown): string =>
-  field instanceof Object && "name" in field ? String(field.name) : String(field)
-
-export const idIn = (field: unknown): string =>
-  field instanceof Object && "id" in field ? String(field.id) : String(field)
 
 const nothing = (text: string): Html => html`<p class="quiet">${text}</p>`
 

@@ -23,7 +23,7 @@ const FAILURES: Readonly<Record<FailureCode, Failure>> = {
     why: "The bank declined it without a reason.",
     todo: "Wait for the next try. If it fails again, ask the customer to call their bank, or for another payment method.",
   },
-  unknown_decline: { why: "The bank declined it with a reason that is not known.", todo: WAIT },
+  unknown_decline: { why: "The bank declined it and gave no reason that we can name.", todo: WAIT },
   issuer_unavailable: { why: "The customer's bank could not be reached.", todo: WAIT },
   processor_error: { why: "The payment provider could not make the payment.", todo: WAIT },
   card_throttled: { why: "The card was charged too often within a short time.", todo: WAIT },

@@ -4,7 +4,19 @@ import type { KeyType } from "../../security/key/key.ts"
 import { levelsOf, SCOPE_NAMES, SCOPES, type Scopes } from "../../security/key/scopes.ts"
 import { type Html, html } from "../html.ts"
 import { errorSummary, type Field, fieldRow, hiddenField, type Typed, type Wrong } from "./fields.ts"
-import { type ActionLink, empty, facts, notice, type Pages, pageHead, pager, status, table, when } from "./parts.ts"
+import {
+  type ActionLink,
+  empty,
+  facts,
+  notice,
+  type Pages,
+  pageHead,
+  pager,
+  status,
+  table,
+  when,
+  words,
+} from "./parts.ts"
 
 export interface KeyView {
   readonly id: string
@@ -22,8 +34,7 @@ export interface KeyView {
 }
 
 /** A key without its secret part, such as `sk_test_…Xy12`. */
-export const keyName = ({ prefix, last4 }: Pick<KeyView, "prefix" | "last4">): Html =>
-  html`<code>${prefix}…${last4}</code>`
+const keyName = ({ prefix, last4 }: Pick<KeyView, "prefix" | "last4">): Html => html`<code>${prefix}…${last4}</code>`
 
 const MAY: Readonly<Record<KeyType, string>> = {
   secret: "everything",
@@ -34,7 +45,7 @@ const MAY: Readonly<Record<KeyType, string>> = {
 /** What a key may do, in words. */
 const mayText = ({ type, scopes, origins }: KeyView): Html => {
   if (type === "restricted") {
-    const levels = Object.entries(scopes).map(([scope, level]) => `${scope.replaceAll("_", " ")}: ${level}`)
+    const levels = Object.entries(scopes).map(([scope, level]) => `${words(scope)}: ${level}`)
     return html`${levels.length === 0 ? "nothing" : levels.join(", ")}`
   }
   if (type === "publishable") return html`${origins.length === 0 ? "no browser" : `browsers at ${origins.join(", ")}`}`

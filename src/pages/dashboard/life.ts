@@ -4,7 +4,7 @@ import type { Transition } from "../../runtime/timelineApi.ts"
 import { type Html, html, type Value } from "../html.ts"
 import { pictureOf, type Step } from "../pictures/draw.ts"
 import { type Brought, causeText, happened } from "./lanes.ts"
-import { facts, naira, section, when } from "./parts.ts"
+import { facts, naira, section, when, words } from "./parts.ts"
 import { pictureRegion } from "./picture.ts"
 
 export interface Life {
@@ -41,7 +41,7 @@ const shown = (name: string, value: unknown): Value => {
   if (typeof value === "boolean") return value ? "yes" : "no"
   if (typeof value === "number")
     return name.endsWith("Kobo") ? naira(value) : INSTANT.test(name) ? when(value) : String(value)
-  if (typeof value === "string") return value.replaceAll("_", " ")
+  if (typeof value === "string") return words(value)
   if (Array.isArray(value))
     return value.length === 0
       ? null

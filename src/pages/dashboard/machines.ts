@@ -47,7 +47,7 @@ export interface MachineView {
   readonly path: string
   readonly span: Span
   readonly picture: Picture
-  /** What an object comes to, in words; null: nothing. */
+  /** The amount of an object, in words; null: nothing. */
   readonly amount: string | null
   /** null: this machine's objects are not counted. */
   readonly counts: Counts | null

@@ -1,7 +1,7 @@
 /** Renders the page of a nudge: whether it arrived, by which channel, and every channel that was tried. */
 import type { Nudge, OutboxNudge } from "../../outbound/nudge/api.ts"
 import { type Html, html } from "../html.ts"
-import { idIn, nameIn } from "./customer.ts"
+import { idIn, nameIn } from "./expanded.ts"
 import { CHANNEL_NAMES } from "./nudgeWords.ts"
 import { facts, notice, pageHead, section, status, table, when, words } from "./parts.ts"
 
@@ -12,7 +12,7 @@ export interface NudgeView {
   readonly title: string
   /** With its customer. */
   readonly nudge: Shown
-  /** The message that the sandbox's messenger got; null: it is not known. */
+  /** The message that the sandbox's messenger got; null: it was not recorded. */
   readonly sent: typeof OutboxNudge.Type | null
 }
 

@@ -1,10 +1,7 @@
 /** The parts that pages of the dashboard are made of: headings, tables, pairs, states, links to pages, empty lists. */
 import { formatKobo } from "../../base/money.ts"
-import { parseInstant } from "../../base/time.ts"
+import { LAGOS_OFFSET_MS, parseInstant } from "../../base/time.ts"
 import { type Html, html, type Value } from "../html.ts"
-
-/** Lagos has one offset from UTC all year. */
-const LAGOS_OFFSET_MS = 3_600_000
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 

@@ -3,7 +3,7 @@ import type { Plan } from "../../billing/plan/api.ts"
 import type { Subscription } from "../../billing/subscription/api.ts"
 import { type Html, html } from "../html.ts"
 import { every } from "../words.ts"
-import { nameIn } from "./customer.ts"
+import { nameIn } from "./expanded.ts"
 import { type ActionLink, facts, naira, pageHead, section, status, table, when } from "./parts.ts"
 import { reminderText, retryText } from "./planWords.ts"
 

@@ -20,7 +20,7 @@ const EMAIL: Field = {
   maxlength: 254,
 }
 
-export const SIGN_UP_FIELDS: ReadonlyArray<Field> = [
+const SIGN_UP_FIELDS: ReadonlyArray<Field> = [
   {
     name: "business_name",
     label: "Business name",

@@ -26,7 +26,7 @@ const EVENTS: Readonly<Record<string, string>> = {
   "rail.succeeded": "paid",
   "rail.failed": "declined",
   "rail.unsettled": "no result yet",
-  "rail.not_found": "not known to the payment provider",
+  "rail.not_found": "not found at the payment provider",
   "rail.page": "page of the payment provider opened",
   "rail.abandoned": "not finished by the customer",
   "rail.ask": "payment provider asked",

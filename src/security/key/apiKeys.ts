@@ -12,7 +12,7 @@ import { generateAdministratorKey, generateKey, type KeyType } from "./key.ts"
 import type { Scopes } from "./scopes.ts"
 
 /** `rolled`: it still works, until its grace period ends. */
-export const KEY_STATUSES = ["active", "rolled", "expired", "revoked"] as const
+const KEY_STATUSES = ["active", "rolled", "expired", "revoked"] as const
 export type KeyStatus = (typeof KEY_STATUSES)[number]
 
 export interface KeyRow extends Ref {
