@@ -206,6 +206,7 @@ const ACTIVITY = (["member.invite", "customer.create", "session.code", "subscrip
     objectPath: n === 1 ? "/dashboard/sandbox/customers/cus_01m7yyp0a6e08v7r97jkyz1pj0" : null,
     address: "102.89.33.7",
     requestId: "req_01m7yyp0a6e08v7r97jkyz1pj0",
+    requestPath: n === 1 ? "/dashboard/sandbox/requests/req_01m7yyp0a6e08v7r97jkyz1pj0" : null,
   }),
 )
 const NO_PAGES = { first: null, next: null, csv: null }

@@ -91,7 +91,7 @@ const drawState = (state: State, visited: ReadonlySet<string>, shown: Shown): st
   const linked =
     href === null
       ? content
-      : `<a href="${escaped(href)}" aria-label="${escaped(`${name}: ${counted!.count}`)}">${content}</a>`
+      : `<a href="${escaped(href)}" aria-label="${escaped(`${label} ${short(counted!.count)}`)}">${content}</a>`
   const attributes = [
     name === current ? ' aria-current="true"' : "",
     counted === undefined ? "" : ` data-count="${counted.count}"`,
