@@ -10,7 +10,9 @@ import { type Field, NOTHING_TYPED, NOTHING_WRONG } from "../src/pages/dashboard
 import { type Frame, frame } from "../src/pages/dashboard/frame.ts"
 import { type ListView, listMain } from "../src/pages/dashboard/list.ts"
 import { notice, pageHead, status, when } from "../src/pages/dashboard/parts.ts"
+import { requestMain } from "../src/pages/dashboard/request.ts"
 import { NO_CHANGES } from "../src/pages/dashboard/review.ts"
+import { searchMain } from "../src/pages/dashboard/search.ts"
 import {
   type CodeView,
   codePage,
@@ -206,6 +208,7 @@ const ACTIVITY = (["member.invite", "customer.create", "session.code", "subscrip
     objectPath: n === 1 ? "/dashboard/sandbox/customers/cus_01m7yyp0a6e08v7r97jkyz1pj0" : null,
     address: "102.89.33.7",
     requestId: "req_01m7yyp0a6e08v7r97jkyz1pj0",
+    requestPath: n === 1 ? "/dashboard/sandbox/requests/req_01m7yyp0a6e08v7r97jkyz1pj0" : null,
   }),
 )
 const NO_PAGES = { first: null, next: null, csv: null }
@@ -433,6 +436,41 @@ const objects = (): ReadonlyArray<readonly [string, string]> => [
   ],
 ]
 
+const request = (did: Parameters<typeof requestMain>[0]["did"]): string => {
+  const path = "/sandbox/v1/subscriptions"
+  const view = {
+    base: "/dashboard/sandbox",
+    request: {
+      id: "req_01m7yyp0a6e08v7r97jkyz1pj0",
+      object: "request" as const,
+      livemode: false,
+      created_at: TIMES,
+      method: "POST",
+      path,
+      status: did.length > 0 ? 201 : 400,
+      error_code: did.length > 0 ? null : "parameter_missing",
+      key: "key_01m7yyp0a6e08v7r97jkyz1pj0",
+      key_last4: "x3fT",
+      duration_ms: 12,
+      idempotent_replay: false,
+    },
+    objectId: null,
+    objectPath: null,
+    did,
+  }
+  return framed("/dashboard/sandbox/requests/x", `POST ${path}`, requestMain(view))
+}
+const MADE = { action: "subscription.create", id: "sub_01m7yyp0a6e08v7r97jkyz1pj0", href: "/dashboard/sandbox" }
+
+const developers = (): ReadonlyArray<readonly [string, string]> => [
+  ["request", request([MADE])],
+  ["request-failed", request([])],
+  [
+    "search-nothing",
+    framed("/dashboard/sandbox/search", "Search", searchMain({ typed: "none@example.com", matches: [] })),
+  ],
+]
+
 /** All pages of the dashboard, by the state that they show. */
 export const dashboardGallery = (): ReadonlyMap<string, string> =>
-  new Map([...front(), ...account(), ...objects()].map(([name, page]) => [`dashboard-${name}`, page]))
+  new Map([...front(), ...account(), ...objects(), ...developers()].map(([name, page]) => [`dashboard-${name}`, page]))

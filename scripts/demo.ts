@@ -176,6 +176,7 @@ const trialBalance = Effect.fnUntraced(function* (account: string) {
 /** Prints how to run the queries of docs/ledger.md. */
 const printQueryHelp = (account: string, key: string, played: StoryObjects): void => {
   say(`\nThe merchant stays in this installation, with its books: ${account}. Its sandbox key: ${key}`)
+  say("In the dashboard, the demo account's owner switches to “Fit Lagos” at the end of the menu.")
   say("\nTo try the queries of docs/ledger.md:\n")
   say("  npm run sql")
   say(`  SET billing.account = '${account}';`)

@@ -4,7 +4,7 @@ import { ConfigProblem } from "../src/config/Config.ts"
 import { readConfig } from "../src/config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../src/db/database.ts"
 import { createAccount } from "../src/merchants/account/accounts.ts"
-import { demoKey } from "../src/merchants/account/demo.ts"
+import { DEMO_EMAIL, demoKey } from "../src/merchants/account/demo.ts"
 import { migrate } from "../src/postgres/migrate.ts"
 import { temporaryDataDir } from "./dataDir.ts"
 import { startServer } from "./server.ts"
@@ -21,7 +21,10 @@ const withMerchant = Effect.fnUntraced(function* (env: Environment, isKept: bool
   yield* Effect.provide(migrate, pool)
   // `npm start` creates its demo account only if there is no account at all.
   if (isKept) yield* Effect.provide(demoKey(config.dataDir), pool)
-  const { account, keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)
+  const { account, keys } = yield* Effect.provide(
+    createAccount({ businessName: "Fit Lagos", ...(isKept ? { email: DEMO_EMAIL } : {}) }),
+    pool,
+  )
   return { url, pool, account: account.id, key: keys.sk_test }
 })
 

@@ -177,6 +177,8 @@ const activityPage = memberPage(
           objectPath: pathOfObject(row.object_id, row.livemode ? "live" : "sandbox"),
           address: row.address,
           requestId: row.request_id,
+          requestPath:
+            row.actor_kind === "key" ? pathOfObject(row.request_id, row.livemode ? "live" : "sandbox") : null,
         })),
         pages: {
           first: after === null ? null : "/dashboard/activity",

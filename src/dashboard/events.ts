@@ -1,10 +1,12 @@
 /** The pages of events: the list, one event with its deliveries, sending it again, and test events of the sandbox. */
 import { Effect } from "effect"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { type Event, eventApi } from "../outbound/event/api.ts"
 import { webhookApi } from "../outbound/webhook/api.ts"
 import { eventMain } from "../pages/dashboard/event.ts"
 import { when } from "../pages/dashboard/parts.ts"
 import { html } from "../pages/html.ts"
+import { requestOfEvent } from "../runtime/timeline.ts"
 import { sandboxApi } from "../sandbox/api.ts"
 import { actionPage } from "./actions.ts"
 import type { Input } from "./inputs.ts"
@@ -85,11 +87,15 @@ const one = memberPage(
         { concurrency: 2 },
       )
       const objectId = objectIdOf(event)
+      const { reading } = yield* TenantDatabase
+      const requestId =
+        objectId === null ? null : yield* reading(viewer.tenant, requestOfEvent(viewer.tenant, objectId, event.id))
       const view = {
         base,
         event,
         objectId,
         objectPath: pathOfObject(objectId, environment),
+        requestPath: pathOfObject(requestId, environment),
         deliveries: deliveries.data,
         urls: new Map(endpoints.map(({ id, url }) => [id, url])),
       }

@@ -1,6 +1,7 @@
 /** The pages of the log of API requests (decision R12). */
 import { Effect } from "effect"
 import { isPlanCode, kindOf } from "../base/ids.ts"
+import { activityOfRequest } from "../merchants/activity/activities.ts"
 import { type LoggedRequest, OUTCOMES, requestApi } from "../merchants/request/api.ts"
 import { when } from "../pages/dashboard/parts.ts"
 import { durationText, requestMain, responseStatus } from "../pages/dashboard/request.ts"
@@ -61,7 +62,15 @@ const one = memberPage(
       const { base, environment, params } = viewer
       const { data: request } = yield* call(viewer, requestApi.get, { params })
       const objectId = objectIn(request.path)
-      const view = { base, request, objectId, objectPath: pathOfObject(objectId, environment) }
+      const endedAt = Date.parse(request.created_at)
+      const did = yield* activityOfRequest(viewer.tenant, request.id, endedAt, request.duration_ms)
+      const view = {
+        base,
+        request,
+        objectId,
+        objectPath: pathOfObject(objectId, environment),
+        did: did.map(({ action, object_id: id }) => ({ action, id, href: pathOfObject(id, environment) })),
+      }
       return show(viewer, `${request.method} ${request.path}`, requestMain(view))
     }),
   },

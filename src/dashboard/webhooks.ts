@@ -2,7 +2,6 @@
 import { Effect } from "effect"
 import type { Json } from "../base/json.ts"
 import { formatInstant, parseInstant } from "../base/time.ts"
-import { EVENT_TYPES } from "../outbound/event/types.ts"
 import { type WebhookEndpoint, webhookApi } from "../outbound/webhook/api.ts"
 import { status, when, words } from "../pages/dashboard/parts.ts"
 import { secretMain } from "../pages/dashboard/secret.ts"
@@ -27,7 +26,10 @@ const list = listPages<Row>({
     { name: "URL", cell: ({ id, url }) => html`<a class="breaks" href="${`${base}/webhooks/${id}`}">${url}</a>` },
     {
       name: "Events",
-      cell: ({ enabled_events }) => enabled_events.slice(0, 3).join(", ") + (enabled_events.length > 3 ? ", …" : ""),
+      cell: ({ enabled_events }) =>
+        enabled_events.includes("*")
+          ? "all"
+          : enabled_events.slice(0, 3).join(", ") + (enabled_events.length > 3 ? ", …" : ""),
     },
     { name: "Status", cell: (row) => status(row.status) },
     { name: "Why", cell: ({ disabled_reason }) => (disabled_reason === null ? "–" : words(disabled_reason)) },
@@ -71,7 +73,7 @@ const FIELDS: ReadonlyArray<Input> = [
   },
 ]
 
-const TYPES: Html = html`The types are ${EVENT_TYPES.map((type) => html`<code>${type}</code> `)}`
+const ABOUT: Html = html`Your server gets the events that you choose. The <a href="/docs">API reference</a> lists their types.`
 
 const showSecret = (viewer: Viewer, result: Json, title: string, about: string) =>
   Effect.succeed(
@@ -95,7 +97,7 @@ const create = actionPage({
   subject: ({ base }) =>
     Effect.succeed({
       title: "New webhook endpoint",
-      about: TYPES,
+      about: ABOUT,
       initial: new Map([["enabled_events", ["*"]]]),
       backTo: `${base}/webhooks`,
       fields: FIELDS,
@@ -116,7 +118,7 @@ const edit = actionPage({
     const { url, description, enabled_events } = yield* read(viewer)
     return {
       title: "Change the endpoint",
-      about: TYPES,
+      about: ABOUT,
       initial: new Map([
         ["url", [url]],
         ["description", [description ?? ""]],

@@ -130,3 +130,34 @@ export const timelineHandler = <E, R>(
       timelineOf(request, { id, test_clock_id, means }, request.query),
     ),
 })
+
+/** An event is found if it is of one of the newest transitions of its object. */
+const SEARCHED = 500
+/** How many transitions may lie between a charge and the rail's answer. */
+const ANSWERED_WITHIN = 50
+
+/**
+ * Finds the request that caused an event of an actor: of the transition that made the event or, if that is a rail's answer, of the transition
+ * that asked the rail. null: a timer or the service did, or it is not found.
+ */
+export const requestOfEvent = Effect.fn("timeline.requestOfEvent")(function* (
+  tenant: Tenant,
+  actorId: string,
+  eventId: string,
+) {
+  const sql = yield* SqlClient.SqlClient
+  const [own] = yield* sql<{ version: number; type: string; cause: Cause | null }>`
+    SELECT version, type, cause FROM (
+      SELECT version, event->>'type' AS type, cause, brought FROM lifecycle_journal
+      WHERE ${ofTenant(sql, tenant)} AND actor_id = ${actorId} ORDER BY version DESC LIMIT ${SEARCHED}
+    ) newest WHERE ${eventId} = ANY (brought) LIMIT 1`
+  if (own === undefined) return null
+  if (own.cause !== null || causeOf(own.type, false) !== "rail") return own.cause?.request_id ?? null
+  const earlier = yield* sql<{ cause: Cause | null; brought: ReadonlyArray<string> }>`
+    SELECT cause, brought FROM lifecycle_journal
+    WHERE ${ofTenant(sql, tenant)} AND actor_id = ${actorId}
+      AND version <= ${own.version} AND version > ${own.version - ANSWERED_WITHIN}
+    ORDER BY version DESC`
+  const asked = earlier.find(({ brought }) => brought.some((id) => kindOf(id) === "charge"))
+  return asked?.cause?.request_id ?? null
+})

@@ -2,10 +2,11 @@
 import type { Page } from "playwright-core"
 import { describe, expect, it } from "vitest"
 import { may, type Right, ROLES, type Role } from "../../src/security/role/rights.ts"
+import { createApi } from "../support/api.ts"
 import { inspect, titled, useMembers, valueIn } from "../support/browser.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { signedIn } from "../support/member.ts"
-import { createCustomer, data } from "../support/story.ts"
+import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
 const { api, database, server, accountId } = useOwnInstance()
 /** Passkeys belong to a host name. */
@@ -23,7 +24,45 @@ const PAGES: ReadonlyArray<readonly [path: string, title: string | RegExp, right
   ["/dashboard/sandbox/customers/new", "New customer", "operate"],
   ["/dashboard/sandbox/customers/{customer}/edit", "Change Ada Obi", "operate"],
   ["/dashboard/sandbox/customers/cus_none", "This does not exist", "see"],
+  ["/dashboard/sandbox/subscriptions", "Subscriptions", "see"],
+  ["/dashboard/sandbox/subscriptions/{subscription}", /^Gym for /, "see"],
+  ["/dashboard/sandbox/subscriptions/{subscription}/cancel", /^Cancel Gym for /, "operate"],
+  ["/dashboard/sandbox/subscriptions/new", "New subscription", "operate"],
+  ["/dashboard/sandbox/plans", "Plans", "see"],
+  ["/dashboard/sandbox/plans/{plan}", "Gym", "see"],
+  ["/dashboard/sandbox/plans/new", "New plan", "operate"],
+  ["/dashboard/sandbox/plans/{plan}/edit", "Change Gym", "operate"],
+  ["/dashboard/sandbox/charges", "Charges", "see"],
+  ["/dashboard/sandbox/charges/{charge}", /^₦5,000\.00 from /, "see"],
+  ["/dashboard/sandbox/charges/new?customer={customer}", "Charge Ada Obi once", "operate"],
+  ["/dashboard/sandbox/checkout-sessions", "Checkout sessions", "see"],
+  ["/dashboard/sandbox/checkout-sessions/new", "New checkout session", "operate"],
+  ["/dashboard/sandbox/nudges", "Nudges", "see"],
+  ["/dashboard/sandbox/nudges/new?customer={customer}", "Send a nudge to Ada Obi", "operate"],
+  ["/dashboard/sandbox/books", "Books", "finance"],
+  ["/dashboard/sandbox/books/clearing", /^Clearing/, "finance"],
+  ["/dashboard/sandbox/books/rules", "Rules of the books", "finance"],
+  ["/dashboard/sandbox/settlements", "Settlements", "finance"],
+  ["/dashboard/sandbox/invoices", "Invoices", "finance"],
+  ["/dashboard/live/invoices", "Invoices", "finance"],
+  ["/dashboard/sandbox/keys", "API keys", "develop"],
+  ["/dashboard/sandbox/keys/new", "Create a key", "develop"],
+  ["/dashboard/sandbox/keys/new?type=restricted", "Create a key", "develop"],
+  ["/dashboard/sandbox/webhooks", "Webhooks", "develop"],
+  ["/dashboard/sandbox/webhooks/new", "New webhook endpoint", "develop"],
+  ["/dashboard/sandbox/events", "Events", "develop"],
+  ["/dashboard/sandbox/events/{event}", /^\w+\.\w+$/, "develop"],
+  ["/dashboard/sandbox/events/trigger", "Create a test event", "develop"],
+  ["/dashboard/sandbox/requests", "Requests", "develop"],
+  ["/dashboard/sandbox/clocks", "Test clocks", "develop"],
+  ["/dashboard/sandbox/clocks/{clock}", /./, "develop"],
+  ["/dashboard/sandbox/clocks/new", "New test clock", "develop"],
+  ["/dashboard/sandbox/machines", "Machines", "see"],
+  ["/dashboard/sandbox/machines/subscription", "Subscription", "see"],
+  ["/dashboard/sandbox/reset", "Reset the sandbox", "develop"],
+  ["/dashboard/sandbox/search?q=none", "Search", "see"],
   ["/dashboard/account", "Account", "account"],
+  ["/dashboard/account/rail", "Payment rail", "account"],
   ["/dashboard/team", "Team", "account"],
   ["/dashboard/team/{member}", /@fit\.example$/, "account"],
   ["/dashboard/activity", "Activity", "account"],
@@ -54,8 +93,17 @@ describe("every page", () => {
   it("is accessible, fits every width, and is like the others, in light and dark", async () => {
     const { page, member } = await signedInBrowser()
     const customer = await createCustomer(api)
+    const plan = await createPlan(api)
+    const clock = await createClock(api, "2027-01-05T09:00:00Z")
+    const body = { customer, plan, payment_method: "pm_test_success" }
+    const { id: subscription, latest_charge: charge } = data(await api.post("/subscriptions", body), 201)
+    const event = data(await api.get("/events?limit=1"))[0].id
+    const ids: Readonly<Record<string, string>> = {
+      ...{ customer, plan, clock, subscription, charge, event },
+      member: member.id,
+    }
     for (const [path, title] of PAGES) {
-      await page.goto(local() + path.replace("{customer}", customer).replace("{member}", member.id))
+      await page.goto(local() + path.replace(/\{(\w+)\}/, (_, name) => ids[name]!))
       await titled(page, title)
       expect(await page.getByRole("heading", { level: 1 }).count()).toBe(1)
       expect(await page.title()).toContain(await page.getByRole("heading", { level: 1 }).innerText())
@@ -139,6 +187,72 @@ it("an owner's first day: signs up, makes a customer, invites support, who joins
   await page.getByText("The member was removed, and signed out.").waitFor()
   await support.page.getByRole("link", { name: "Customers" }).click()
   await titled(support.page, "Sign in")
+})
+
+it("a developer's day: a key, a webhook endpoint, an event, its request, and a month on a test clock", async () => {
+  const { page } = await signedInBrowser("developer")
+  const menu = (name: string) =>
+    page.getByRole("navigation", { name: "Main" }).getByRole("link", { name, exact: true }).click()
+  await page.goto(`${local()}/dashboard/sandbox`)
+  await menu("API keys")
+  await page.getByRole("link", { name: "Create a key" }).first().click()
+  await button(page, "Create the secret key").click()
+  const key = (await page.locator(".secret").innerText()).trim()
+  expect(key).toMatch(/^sk_test_/)
+  await inspect(page)
+  await menu("Webhooks")
+  await page.getByRole("link", { name: "New endpoint" }).first().click()
+  await page.getByLabel("URL").fill("https://shop.example/webhooks")
+  await button(page, "Create the endpoint").click()
+  await titled(page, "Secret of the endpoint")
+  await inspect(page)
+  const own = createApi(server().origin, key)
+  const body = { customer: await createCustomer(own), plan: await createPlan(own), payment_method: "pm_test_success" }
+  const made = await own.post("/subscriptions", body)
+  const requestId = made.headers.get("x-request-id")
+  await eventually(async () => ((await own.get(`/requests/${requestId}`)).status === 200 ? true : undefined))
+  await menu("Events")
+  await page.getByRole("link", { name: "subscription.created" }).first().click()
+  await page.getByText("https://shop.example/webhooks").waitFor()
+  await page.getByRole("link", { name: "Open the request" }).click()
+  await titled(page, "POST /sandbox/v1/subscriptions")
+  await inspect(page)
+  await page.getByRole("link", { name: data(made, 201).id }).click()
+  await titled(page, "Gym for Ada Obi")
+  await menu("Test clocks")
+  await page.getByRole("link", { name: "New test clock" }).first().click()
+  await page.getByLabel("Name").fill("A month")
+  await page.locator("main form .button").click()
+  await titled(page, "A month")
+  await button(page, "A month").click()
+  await page.getByText("ready", { exact: true }).first().waitFor()
+  await inspect(page)
+})
+
+it("finance closes a month of the sandbox, and sees invoices", async () => {
+  const clock = await createClock(api, "2026-01-05T09:00:00Z")
+  const customer = await createCustomer(api, { test_clock: clock })
+  const body = { customer, plan: await createPlan(api), payment_method: "pm_test_success" }
+  data(await api.post("/subscriptions", body), 201)
+  await advance(api, clock, "2026-03-10T09:00:00Z")
+  const { page } = await signedInBrowser("finance")
+  await page.goto(`${local()}/dashboard/sandbox`)
+  await page.getByRole("link", { name: "Books", exact: true }).click()
+  await inspect(page)
+  await page.getByRole("link", { name: "Close 2026-01" }).click()
+  await titled(page, "Close 2026-01")
+  await inspect(page)
+  await page.locator("main form .button").click()
+  await titled(page, "Books")
+  await page
+    .getByRole("row", { name: /2026-01/ })
+    .getByText("closed")
+    .waitFor()
+  await inspect(page)
+  await page.getByRole("link", { name: "Invoices", exact: true }).click()
+  await titled(page, "Invoices")
+  await page.locator("main").getByRole("link", { name: "in live" }).click()
+  await titled(page, "Invoices")
 })
 
 describe("without scripts", () => {

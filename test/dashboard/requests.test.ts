@@ -3,7 +3,7 @@ import { KEPT_DAYS, purge } from "../../src/http/RequestLog.ts"
 import { createApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
 import { act, signedIn } from "../support/member.ts"
-import { data, eventually, refusal } from "../support/story.ts"
+import { createCustomer, createPlan, data, eventually, refusal } from "../support/story.ts"
 
 const { database, server, accountId, api, stranger, keys } = useInstance()
 
@@ -81,6 +81,27 @@ describe("the log of API requests", () => {
     expect(csv.text).toContain("id,created_at,method,path,status,error_code")
     const finance = await member("finance")
     expect((await finance.get("/dashboard/sandbox/requests")).status).toBe(403)
+  })
+
+  it("leads from an event to the request that caused it, and from there to what it made", async () => {
+    const developer = await member("developer")
+    const customer = await createCustomer(api)
+    const plan = await createPlan(api)
+    const body = { customer, plan, payment_method: "pm_test_success" }
+    const made = await api.post("/subscriptions", body)
+    const { id } = data(made, 201)
+    await logged(idOf(made))
+    const [event] = data(await api.get("/events?type=subscription.created&limit=1"))
+    const ofEvent = await developer.get(`/dashboard/sandbox/events/${event.id}`)
+    expect(ofEvent.text).toContain(`href="/dashboard/sandbox/requests/${idOf(made)}"`)
+    const ofRequest = await eventually(async () => {
+      const { text } = await developer.get(`/dashboard/sandbox/requests/${idOf(made)}`)
+      return text.includes("subscription.create") ? text : undefined
+    })
+    expect(ofRequest).toContain(`href="/dashboard/sandbox/subscriptions/${id}"`)
+    const read = await api.get(`/subscriptions/${id}`)
+    await logged(idOf(read))
+    expect((await developer.get(`/dashboard/sandbox/requests/${idOf(read)}`)).text).toContain("It changed nothing.")
   })
 
   it("keeps 30 days, and of an account the newest up to a number", async () => {

@@ -11,7 +11,7 @@ import { insertAccount, listAccounts } from "./accounts.ts"
 
 const DEMO_NAME = "Demo merchant"
 /** The owner of the demo account. Nothing is sent to this address. */
-const DEMO_EMAIL = "owner@demo.example"
+export const DEMO_EMAIL = "owner@demo.example"
 /** The newest keys that are read: those of the most recently used databases. */
 const MAX_KEYS = 100
 

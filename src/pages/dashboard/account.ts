@@ -107,6 +107,8 @@ export interface ActivityView {
     readonly objectPath: string | null
     readonly address: string | null
     readonly requestId: string | null
+    /** The page of the request; null: it is not in the log of API requests. */
+    readonly requestPath: string | null
   }>
   readonly pages: Pages
 }
@@ -119,7 +121,7 @@ export const activityMain = ({ rows, pages }: ActivityView): Html =>
           "Activity",
           [
             { name: "When", cell: ({ at }: ActivityView["rows"][number]) => when(at) },
-            { name: "Who", cell: ({ who }) => who },
+            { name: "Who", cell: ({ who }) => html`<span class="whole">${who}</span>` },
             { name: "What", cell: ({ action }) => html`<code>${action}</code>` },
             {
               name: "Object",
@@ -128,7 +130,13 @@ export const activityMain = ({ rows, pages }: ActivityView): Html =>
             },
             { name: "Where", cell: ({ environment }) => environment },
             { name: "From", cell: ({ address }) => address ?? "–" },
-            { name: "Request", cell: ({ requestId }) => html`<code class="small">${requestId ?? "–"}</code>` },
+            {
+              name: "Request",
+              cell: ({ requestId, requestPath }) =>
+                requestPath === null
+                  ? html`<code class="small breaks">${requestId ?? "–"}</code>`
+                  : html`<a href="${requestPath}"><span class="unseen">${requestId} </span>request</a>`,
+            },
           ],
           rows,
         )}${pager(pages)}`

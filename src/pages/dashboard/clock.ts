@@ -1,4 +1,5 @@
 /** Renders the page of a test clock: its time, what comes next, and what came (decisions M1, S2). */
+import type { Channel } from "../../../machines/nudge.ts"
 import type { TestClock } from "../../billing/clock/api.ts"
 import type { Customer } from "../../billing/customer/api.ts"
 import type { Subscription } from "../../billing/subscription/api.ts"
@@ -7,6 +8,7 @@ import type { Event } from "../../outbound/event/api.ts"
 import { type Html, html } from "../html.ts"
 import { errorSummary, type Field, fieldRow, hiddenField } from "./fields.ts"
 import { followed } from "./live.ts"
+import { CHANNEL_NAMES } from "./nudgeWords.ts"
 import { facts, naira, notice, pageHead, section, status, table, when, words } from "./parts.ts"
 
 /** What a subscription does at one instant. */
@@ -53,7 +55,7 @@ const itemText = (item: ForecastItem): Html => {
     case "charge":
       return html`a charge of ${naira(item.amount)} ${item.outcome === "succeeded" ? "succeeds" : "fails"}${item.attempt_number > 1 && ` (try ${item.attempt_number})`}`
     case "nudge":
-      return html`the message ${words(item.template)} goes out by ${item.channel}`
+      return html`the message “${words(item.template)}” goes out by ${CHANNEL_NAMES[item.channel as Channel]}`
     case "status":
       return html`it becomes ${words(item.to)}`
     case "cancellation":

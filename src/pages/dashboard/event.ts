@@ -14,6 +14,8 @@ export interface EventView {
   readonly objectId: string | null
   /** null: the object has no page. */
   readonly objectPath: string | null
+  /** The page of the request that caused it; null: no request did. */
+  readonly requestPath: string | null
   /** Newest first. */
   readonly deliveries: ReadonlyArray<DeliveryView>
   /** The URLs of the endpoints, by ID. */
@@ -60,7 +62,7 @@ const deliveriesTable = ({ base, deliveries, urls }: EventView): Html =>
       )
 
 export const eventMain = (view: EventView): Html => {
-  const { base, event, objectId, objectPath } = view
+  const { base, event, objectId, objectPath, requestPath } = view
   const { id, type, created_at } = event
   const path = `${base}/events/${id}`
   return html`${pageHead(type, html`<code>${id}</code>`, [{ href: `${path}/resend`, label: "Send again", isMain: true }])}${facts(
@@ -68,6 +70,7 @@ export const eventMain = (view: EventView): Html => {
       ["Meaning", meaningOf(type)],
       ["When", when(created_at)],
       ["Object", objectPath === null ? objectId : html`<a href="${objectPath}">${objectId}</a>`],
+      ["Request", requestPath === null ? null : html`<a href="${requestPath}">Open the request</a>`],
     ],
   )}
 ${section("Deliveries", deliveriesTable(view))}${section("The event as it was sent", jsonBlock("The event as JSON", event, `${path}/json`))}`

@@ -35,6 +35,9 @@ interface Item {
   readonly only?: "sandbox" | "ecommerce"
 }
 
+/** Pages that belong to the section of another path. */
+const SECTIONS: Readonly<Record<string, string>> = { "/dashboard/sandbox/reset": "/dashboard/sandbox/clocks" }
+
 interface Group {
   readonly name: string | null
   readonly items: ReadonlyArray<Item>
@@ -90,7 +93,7 @@ const isCurrent = (path: string, item: string, isHome: boolean): boolean =>
   path === item || (!isHome && path.startsWith(`${item}/`))
 
 const link = ({ path }: Frame, href: string, name: string, isHome = false): Html =>
-  html`<li><a href="${href}" aria-current="${isCurrent(path, href, isHome) ? "page" : null}">${name}</a></li>`
+  html`<li><a href="${href}" aria-current="${isCurrent(SECTIONS[path] ?? path, href, isHome) ? "page" : null}">${name}</a></li>`
 
 const isShown = ({ role, environment, vertical }: Frame, { right, only }: Item): boolean =>
   may(role, right, environment === "live") &&

@@ -1,7 +1,7 @@
 /** Renders the page of an API request. */
 import type { LoggedRequest } from "../../merchants/request/api.ts"
 import { type Html, html } from "../html.ts"
-import { facts, pageHead, when } from "./parts.ts"
+import { facts, pageHead, section, table, when } from "./parts.ts"
 
 type Row = typeof LoggedRequest.Type
 
@@ -17,9 +17,35 @@ export interface RequestView {
   /** The object that the path names; null: none. */
   readonly objectId: string | null
   readonly objectPath: string | null
+  /** What it made or changed. `href`: the page of the object, if it has one. */
+  readonly did: ReadonlyArray<Deed>
 }
 
-export const requestMain = ({ base, request, objectId, objectPath }: RequestView): Html => {
+interface Deed {
+  readonly action: string
+  readonly id: string | null
+  readonly href: string | null
+}
+
+const deeds = (did: ReadonlyArray<Deed>): Html =>
+  section(
+    "What it did",
+    did.length === 0
+      ? html`<p class="quiet">It changed nothing.</p>`
+      : table(
+          "What it did",
+          [
+            { name: "What", cell: ({ action }: Deed) => html`<code>${action}</code>` },
+            {
+              name: "Object",
+              cell: ({ id, href }) => (href === null ? (id ?? "–") : html`<a href="${href}">${id}</a>`),
+            },
+          ],
+          did,
+        ),
+  )
+
+export const requestMain = ({ base, request, objectId, objectPath, did }: RequestView): Html => {
   const { id, method, path, error_code: code, key_last4, created_at, idempotent_replay: isReplay } = request
   return html`${pageHead(`${method} ${path}`, html`<code>${id}</code>`)}${facts([
     ["When", when(created_at)],
@@ -30,5 +56,5 @@ export const requestMain = ({ base, request, objectId, objectPath }: RequestView
     ["Duration", durationText(request)],
     ["Replay", isReplay ? "the stored response of an earlier request with the same Idempotency-Key" : "no"],
   ])}
-<p class="section quiet">Bodies and headers are never kept. <a href="${`${base}/requests`}">All requests</a></p>`
+${deeds(did)}<p class="section quiet">Bodies and headers are never kept. <a href="${`${base}/requests`}">All requests</a></p>`
 }

@@ -35,7 +35,7 @@ export const webhookMain = ({ base, endpoint }: WebhookView): Html => {
   ])}${!isEnabled && disabledNotice(endpoint)}${facts([
     ["URL", html`<code class="breaks">${url}</code>`],
     ["Status", status(literal)],
-    ["Events", html`${events.map((event) => html`<code>${event}</code> `)}`],
+    ["Events", events.includes("*") ? "all" : html`${events.map((event) => html`<code>${event}</code> `)}`],
     ["Since", when(created_at)],
   ])}
 ${section(

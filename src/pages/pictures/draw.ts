@@ -86,12 +86,9 @@ const drawState = (state: State, visited: ReadonlySet<string>, shown: Shown): st
   const place = isGroup
     ? `x="${x + 10}" y="${y + 20}"`
     : `x="${x + width / 2}" y="${y + height / 2 + 4}" text-anchor="middle"`
-  const content = `<rect x="${x}" y="${y}" width="${width}" height="${height}" rx="${isGroup ? 12 : 8}"/><text ${place}>${escaped(label)}</text>${counted === undefined ? "" : badge(state, counted.count)}`
+  const content = `<rect x="${x}" y="${y}" width="${width}" height="${height}" rx="${isGroup ? 12 : 8}"/><text ${place}>${escaped(label)}</text>${counted === undefined ? "" : ` ${badge(state, counted.count)}`}`
   const href = counted?.href ?? null
-  const linked =
-    href === null
-      ? content
-      : `<a href="${escaped(href)}" aria-label="${escaped(`${name}: ${counted!.count}`)}">${content}</a>`
+  const linked = href === null ? content : `<a href="${escaped(href)}">${content}</a>`
   const attributes = [
     name === current ? ' aria-current="true"' : "",
     counted === undefined ? "" : ` data-count="${counted.count}"`,
