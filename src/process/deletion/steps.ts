@@ -203,10 +203,11 @@ export const bookSums: Step = {
     // A merge under way would add what it has read to an empty table.
     yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.dayTotals}, 0)`
     yield* sql`DELETE FROM account_closing WHERE ${ofTenant(sql, deletion)}`
-    yield* sql`DELETE FROM day_total_new WHERE ${ofTenant(sql, deletion)}`
-    const rows = yield* sql`
-      DELETE FROM day_total WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM day_total WHERE ${ofTenant(sql, deletion)} LIMIT ${limit})) RETURNING 1`
+    const deleted = (table: "day_total_new" | "day_total") => sql`
+      DELETE FROM ${sql(table)} WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM ${sql(table)} WHERE ${ofTenant(sql, deletion)} LIMIT ${limit})) RETURNING 1`
+    const fresh = yield* deleted("day_total_new")
+    const rows = fresh.length < limit ? yield* deleted("day_total") : fresh
     return { rows: rows.length, to: rows.length < limit ? null : after } satisfies Deleted
   }),
 }
