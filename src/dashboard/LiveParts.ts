@@ -86,7 +86,7 @@ const share = <R>(
 /** Whether the member may still see the part: the session, the membership and the role are read again. */
 const stillMay = ({ cookie, session, environment, isOfAccount }: Viewer, right: Right) =>
   Effect.map(
-    findSession(cookie),
+    findSession(cookie, false),
     (now) =>
       now !== undefined &&
       now.account_id === session.account_id &&

@@ -186,7 +186,7 @@ export const memberPage = <R>(
     Effect.fnUntraced(function* (request: PublicRequest) {
       const { url: origin } = yield* Origin
       const cookie = readCookie(request.headers, "session", origin)
-      const session = cookie === undefined ? undefined : yield* findSession(cookie)
+      const session = cookie === undefined ? undefined : yield* findSession(cookie, !wantsEvents(request))
       const all = Object.fromEntries(names.map((name, at) => [name, decoded(request.parts[at]!)]))
       const { environment: named, ...params } = all
       const shown = path.replaceAll(NAMES, (_, name: string) => encodeURIComponent(all[name]!))

@@ -83,6 +83,21 @@ describe("a session", () => {
     expect(await isIn(owner)).toBe(false)
   })
 
+  it("is not prolonged by a page that is only open and followed", async () => {
+    const owner = await member()
+    await age(owner, 11 * HOUR, 0)
+    const usedAt = () =>
+      database.run((sql) => sql`SELECT last_used_at FROM dashboard_session WHERE hash = ${hashOf(owner.cookie)}`)
+    const before = await usedAt()
+    const followed = await fetch(`${server().origin}/dashboard/sandbox/machines/subscription/live`, {
+      headers: { accept: "text/event-stream", cookie: `session=${owner.cookie}` },
+    })
+    const reader = followed.body!.getReader()
+    expect(new TextDecoder().decode((await reader.read()).value)).toContain("data: ")
+    await reader.cancel()
+    expect(await usedAt()).toEqual(before)
+  })
+
   it("ends 30 days after the sign-in, however much it is used", async () => {
     const owner = await member()
     await age(owner, 0, 30 * 24 * HOUR - 5)

@@ -111,8 +111,11 @@ export const startSession = Effect.fn("session.start")(function* (
   )
 })
 
-/** Finds the session of a cookie. Undefined: it has ended, or its member was removed. */
-export const findSession = Effect.fn("session.find")(function* (cookie: string) {
+/**
+ * Finds the session of a cookie. Undefined: it has ended, or its member was removed. `isUse`: whether this prolongs it; a page that is only
+ * open does not.
+ */
+export const findSession = Effect.fn("session.find")(function* (cookie: string, isUse = true) {
   const hash = hashOf(cookie)
   if (hash === undefined) return undefined
   const sql = yield* SqlClient.SqlClient
@@ -126,7 +129,7 @@ export const findSession = Effect.fn("session.find")(function* (cookie: string) 
     WHERE s.hash = ${hash} AND s.last_used_at > ${PgTypes.timestamptz(now - IDLE_MS)} AND s.signed_in_at > ${PgTypes.timestamptz(now - LONGEST_MS)}
       AND ${livesHere(sql, "m")}`
   if (found === undefined) return undefined
-  if (now - found.last_used_at > MINUTE_MS)
+  if (isUse && now - found.last_used_at > MINUTE_MS)
     yield* sql`UPDATE dashboard_session SET last_used_at = ${PgTypes.timestamptz(now)} WHERE hash = ${hash}`
   const all = yield* memberships(sql, found.email)
   const session: Session = {
