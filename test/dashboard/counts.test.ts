@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
+import { MAX_COUNTED, statusCounts } from "../../src/dashboard/counts.ts"
 import { countJournal } from "../../src/runtime/counting.ts"
 import { recount, recountNew } from "../../src/runtime/recounting.ts"
 import { arrowsOfJournal, countedArrows, countedStates, statesOfRows } from "../support/counts.ts"
@@ -38,6 +39,7 @@ const untilExact = async () => {
 }
 
 const outlives = useDatabase()
+const large = useDatabase()
 
 describe("the counts of machines", () => {
   it("are exact after renewals, failures, changes of quantity, pauses, a deleted clock and a reset", async () => {
@@ -194,5 +196,17 @@ describe("the pages of machines", () => {
     expect((await owner.get("/dashboard/live/machines/subscription")).text).toContain(
       'data-state="active" data-count="0"',
     )
+  })
+})
+
+describe("the subscriptions of a large account", () => {
+  it("are counted by status from the counts of machines, above what a page counts itself", async () => {
+    const { run } = large
+    await run((sql) => insertSubscribed(sql, MAX_COUNTED + 5))
+    const counts = () => run(() => statusCounts({ account_id: "acct_1", livemode: false }))
+    expect((await counts()).active).toBe(MAX_COUNTED + 1)
+    await run(countJournal)
+    await run(() => recountNew)
+    expect(await counts()).toEqual({ active: MAX_COUNTED + 5, past_due: 0, trialing: 0, paused: 0 })
   })
 })

@@ -61,11 +61,11 @@ export interface HomeView {
   readonly may: { readonly operate: boolean; readonly develop: boolean; readonly finance: boolean }
 }
 
-/** The highest count that is exact (src/dashboard/counts.ts). */
-const MAX_EXACT = 10_000
+/** Counting stops here (src/dashboard/counts.ts): a count of one more means "or more". Higher ones are those that a worker keeps. */
+const MAX_COUNTED = 10_000
 
 const counted = (count: number): string =>
-  count > MAX_EXACT ? `${MAX_EXACT.toLocaleString("en")}+` : count.toLocaleString("en")
+  count === MAX_COUNTED + 1 ? `${MAX_COUNTED.toLocaleString("en")}+` : count.toLocaleString("en")
 
 const plural = (count: number, one: string, many: string): string => `${counted(count)} ${count === 1 ? one : many}`
 
