@@ -388,25 +388,14 @@ BEGIN
   RETURN NULL;
 END $$;
 
-CREATE FUNCTION total_new_lines() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO day_total_new (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
-  SELECT l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on, pg_current_xact_id()::text::bigint,
-    coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0), coalesce(-sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0), 0), count(*)
-  FROM new_lines l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
-  GROUP BY l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on
-  ON CONFLICT ON CONSTRAINT day_total_new_pkey DO UPDATE
-  SET debit_kobo = day_total_new.debit_kobo + excluded.debit_kobo, credit_kobo = day_total_new.credit_kobo + excluded.credit_kobo, count = day_total_new.count + excluded.count;
-  RETURN NULL;
-END $$;
-
 -- The lines of an entry are deleted before the entry.
-CREATE FUNCTION total_gone_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION total_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE sign integer := CASE TG_OP WHEN 'DELETE' THEN -1 ELSE 1 END;
 BEGIN
   INSERT INTO day_total_new (account_id, livemode, measure, event, day, xact, debit_kobo, credit_kobo, count)
   SELECT l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on, pg_current_xact_id()::text::bigint,
-    -coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0), coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0), 0), -count(*)
-  FROM gone l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+    sign * coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0), sign * coalesce(-sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0), 0), sign * count(*)
+  FROM moved l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
   GROUP BY l.account_id, l.livemode, l.ledger_account, e.event, l.effective_on
   ON CONFLICT ON CONSTRAINT day_total_new_pkey DO UPDATE
   SET debit_kobo = day_total_new.debit_kobo + excluded.debit_kobo, credit_kobo = day_total_new.credit_kobo + excluded.credit_kobo, count = day_total_new.count + excluded.count;
@@ -450,8 +439,8 @@ CREATE TRIGGER ledger_entry_whole AFTER INSERT ON ledger_entry REFERENCING NEW T
 CREATE TRIGGER ledger_entry_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entry FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
 CREATE TRIGGER ledger_entry_kept AFTER DELETE ON ledger_entry REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_loss();
 CREATE TRIGGER ledger_line_whole AFTER INSERT ON ledger_line REFERENCING NEW TABLE AS new_lines FOR EACH STATEMENT EXECUTE FUNCTION check_new_ledger_lines();
-CREATE TRIGGER ledger_line_totalled AFTER INSERT ON ledger_line REFERENCING NEW TABLE AS new_lines FOR EACH STATEMENT EXECUTE FUNCTION total_new_lines();
-CREATE TRIGGER ledger_line_removed AFTER DELETE ON ledger_line REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION total_gone_lines();
+CREATE TRIGGER ledger_line_totalled AFTER INSERT ON ledger_line REFERENCING NEW TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION total_lines();
+CREATE TRIGGER ledger_line_removed AFTER DELETE ON ledger_line REFERENCING OLD TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION total_lines();
 CREATE TRIGGER ledger_line_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_line FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
 CREATE TRIGGER ledger_line_kept AFTER DELETE ON ledger_line REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_loss();
 
