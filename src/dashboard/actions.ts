@@ -38,8 +38,7 @@ export interface Subject {
 export interface Action {
   /** The path under `/dashboard/{environment}`, such as `/subscriptions/:id/pause`. */
   readonly path: string
-  // biome-ignore lint/suspicious/noExplicitAny: a declaration of any endpoint; the body is checked by the endpoint itself
-  readonly declaration: Declaration<any, any, Schema.Top, boolean>
+  readonly declaration: Declaration<unknown, unknown, Schema.Top, boolean>
   readonly subject: (viewer: Viewer) => Result<Subject>
   /** The page that stands in its place until the address says what it is about, such as the customer; undefined: it does. */
   readonly instead?: (viewer: Viewer) => Result<PublicResponse | undefined>

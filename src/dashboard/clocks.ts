@@ -58,7 +58,7 @@ const list = listPages<Clock>({
     { name: "Time", cell: ({ frozen_time }) => when(frozen_time) },
     { name: "Status", cell: (row) => status(row.status) },
     { name: "Customers", cell: ({ customer_count }) => customer_count, isNumber: true },
-    { name: "Deleted by itself", cell: ({ deletes_at }) => when(deletes_at) },
+    { name: "Deleted on", cell: ({ deletes_at }) => when(deletes_at) },
   ],
   csv: [
     ["id", ({ id }) => id],

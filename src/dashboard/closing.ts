@@ -31,7 +31,7 @@ const ITEM_TEXTS: Readonly<Record<OpenItem["kind"], string>> = {
   suspense: "In suspense: a payout that the books do not explain",
   exception: "The payment rail contradicts the books",
   pending_charge: "A charge without an answer",
-  revenue: "Revenue is booked until this day only: it follows by itself, try again in a few minutes",
+  revenue: "Revenue is booked until this day only. The service books the rest: try again in a few minutes",
 }
 
 /** Checks the rules. Null: the books are too large to check them for a page. */
@@ -53,7 +53,7 @@ const readObstacles = Effect.fnUntraced(function* (viewer: Viewer, month: string
   const { reading } = yield* TenantDatabase
   const [items, isQuick] = yield* reading(tenant, Effect.all([readOpenItems(tenant, month), isQuicklyChecked(tenant)]))
   const rules = isQuick || isConfirming ? yield* checkedRules(viewer) : undefined
-  // Suspense is listed by itself.
+  // Suspense has a list of its own.
   const broken = (rules ?? []).filter(({ rule, problem }) => problem !== null && rule !== "suspense")
   return {
     rules: rules === undefined ? "later" : rules === null ? "too large" : "checked",

@@ -3,10 +3,10 @@ import { Effect } from "effect"
 import { INSTALMENT_PLAN_STATUSES } from "../../machines/instalment.ts"
 import { instalmentApi } from "../buying/instalment/api.ts"
 import type { SavingsPlan } from "../buying/instalment/shapes.ts"
-import type { Declaration } from "../http/Endpoint.ts"
+
 import type { Field } from "../pages/dashboard/fields.ts"
 import { instalmentPlanMain, instalmentsMain } from "../pages/dashboard/instalments.ts"
-import { actionPage, type Subject } from "./actions.ts"
+import { type Action, actionPage, type Subject } from "./actions.ts"
 import { csvFile } from "./csv.ts"
 import { choicesOf } from "./lists.ts"
 import { call, canOperate, memberPage, show, type Viewer, withNotice } from "./pages.ts"
@@ -123,8 +123,7 @@ const one = memberPage(
 /** Makes the page of an action on the plan of the path. */
 const planAction = (
   verb: "extend" | "ship" | "deliver",
-  // biome-ignore lint/suspicious/noExplicitAny: the declaration of any action on a plan
-  declaration: Declaration<any, any, typeof instalmentApi.get.success, false>,
+  declaration: Action["declaration"],
   title: string,
   about: string,
   fields: Subject["fields"] = [],

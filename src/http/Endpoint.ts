@@ -4,8 +4,9 @@
  */
 import { Effect, type Exit, type Schema } from "effect"
 import type { SqlError } from "effect/sql"
+import type { ProblemCode } from "../base/catalogue.ts"
 import type { Json } from "../base/json.ts"
-import type { Problem, ProblemCode } from "../base/problem.ts"
+import type { Problem } from "../base/problem.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { Scope } from "../security/key/scopes.ts"
 import type { Right } from "../security/role/rights.ts"

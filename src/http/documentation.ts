@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { HttpServerResponse } from "effect/http"
-import { CATALOGUE } from "../base/problem.ts"
+import { CATALOGUE } from "../base/catalogue.ts"
 import { pageHeaders, STYLE_SOURCE } from "../pages/headers.ts"
 import { type Html, html } from "../pages/html.ts"
 import { favicon } from "../pages/icon.ts"

@@ -1,7 +1,8 @@
 /** Builds responses: the success and error envelopes. */
 import { HttpServerResponse } from "effect/http"
+import { CATALOGUE } from "../base/catalogue.ts"
 import type { Json } from "../base/json.ts"
-import { CATALOGUE, type Problem } from "../base/problem.ts"
+import type { Problem } from "../base/problem.ts"
 
 /** A restarting database is back within seconds. */
 const RETRY_AFTER_SECONDS = 2

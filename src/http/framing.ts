@@ -4,7 +4,8 @@
  */
 import type { IncomingMessage } from "node:http"
 import { isIPv6 } from "node:net"
-import { type Problem, type ProblemCode, problem } from "../base/problem.ts"
+import type { ProblemCode } from "../base/catalogue.ts"
+import { type Problem, problem } from "../base/problem.ts"
 
 /** A name of at most 255 bytes, a colon and a port. */
 const MAX_HOST = 262

@@ -1,7 +1,7 @@
 /** Builds the OpenAPI 3.1 document from the endpoints' declarations. */
 import { Schema, SchemaAST } from "effect"
+import { CATALOGUE, type ProblemCode } from "../base/catalogue.ts"
 import type { Json } from "../base/json.ts"
-import { CATALOGUE, type ProblemCode } from "../base/problem.ts"
 import { levelOf } from "./access.ts"
 import { type Declaration, takesCell } from "./Endpoint.ts"
 import { codesOf } from "./openapiCodes.ts"

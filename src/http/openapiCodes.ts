@@ -1,5 +1,5 @@
 /** The error codes of an operation in the OpenAPI document: its own, and those of every operation of its kind. */
-import type { ProblemCode } from "../base/problem.ts"
+import type { ProblemCode } from "../base/catalogue.ts"
 import type { Declaration } from "./Endpoint.ts"
 
 const EVERYWHERE: ReadonlyArray<ProblemCode> = [

@@ -1,6 +1,7 @@
 /** The fixed parts of the OpenAPI document: components that all operations share, and webhook deliveries. */
+
+import { CATALOGUE } from "../base/catalogue.ts"
 import type { Json } from "../base/json.ts"
-import { CATALOGUE } from "../base/problem.ts"
 import { ASSUMPTIONS } from "./DryRun.ts"
 
 /** A reference to a header of these components. */

@@ -136,7 +136,7 @@ export const booksMain = (view: BooksView): Html => {
     { href: `${base}/books/rules`, label: "Check the rules" },
   ])
   if (rows.length === 0 && view.at === null)
-    return html`${head}${empty("No entries yet", "The first payment makes the first entry. Every charge, fee, refund and payout is then booked here by itself.")}`
+    return html`${head}${empty("No entries yet", "The first payment makes the first entry. The service then books every charge, fee, refund and payout here.")}`
   return html`${head}${dayForm(view)}${trialBalance(view)}${months(view)}${exportForm(view)}`
 }
 

@@ -157,7 +157,7 @@ export const clockPart = (view: ClockPartView): Html => {
     ["Time", when(clock.frozen_time)],
     ["Status", status(clock.status)],
     ["Customers", String(clock.customer_count)],
-    ["Deleted by itself", when(clock.deletes_at)],
+    ["Deleted on", when(clock.deletes_at)],
   ])}
 ${clock.status === "internal_failure" && notice("error", html`<p>The clock has failed. It can only be deleted.</p>`)}${section(
   "What comes next, if payments succeed",
