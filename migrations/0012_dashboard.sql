@@ -164,7 +164,7 @@ GRANT UPDATE (business_name, live_access, live_since, rail) ON account TO billin
 -- Members replace credentials of rails, and never read them.
 GRANT SELECT (account_id, livemode, id, rail, created_at, replaced_at), INSERT, UPDATE (replaced_at) ON rail_credential TO billing_request;
 CREATE INDEX charge_rail_id ON charge (rail_id, account_id, livemode, id) WHERE rail_id IS NOT NULL;
-COMMENT ON INDEX charge_rail_id IS 'The search of the dashboard, by the number that a payment provider gave to a transaction.';
+COMMENT ON INDEX charge_rail_id IS 'The search of the dashboard, by the number that a payment rail gave to a transaction.';
 
 
 DO $$

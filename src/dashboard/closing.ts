@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { checkRules, isQuicklyChecked } from "../ledger/accountBooks.ts"
+import { isQuicklyChecked } from "../ledger/accountBooks.ts"
 import {
   closedThrough,
   closeMonth,
@@ -14,7 +14,7 @@ import {
 } from "../ledger/accountClosing.ts"
 import { closeMain, isHindered, type Obstacles } from "../pages/dashboard/closing.ts"
 import { changing } from "./account.ts"
-import { lastClosable } from "./books.ts"
+import { checkedRules, lastClosable } from "./books.ts"
 import type { Form } from "./forms.ts"
 import { pathOfObject } from "./objects.ts"
 import { goTo, memberPage, show, type Viewer, withNotice } from "./pages.ts"
@@ -33,16 +33,6 @@ const ITEM_TEXTS: Readonly<Record<OpenItem["kind"], string>> = {
   pending_charge: "A charge without an answer",
   revenue: "Revenue is booked until this day only. The service books the rest: try again in a few minutes",
 }
-
-/** Checks the rules. Null: the books are too large to check them for a page. */
-const checkedRules = ({ tenant }: Viewer) =>
-  Effect.flatMap(TenantDatabase, ({ reading }) =>
-    Effect.catchIf(
-      reading(tenant, checkRules),
-      (error) => error._tag === "Problem" && error.code === "query_too_slow",
-      () => Effect.succeed(null),
-    ),
-  )
 
 /**
  * Reads what stands in the way of a closing. The page checks the rules only if that is quick, and otherwise says that confirming does;

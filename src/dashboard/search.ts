@@ -52,7 +52,7 @@ const pathOf = Effect.fnUntraced(function* ({ tenant, environment }: Viewer, typ
   return pathOfObject(yield* reading(tenant, findOwner(tenant, id, kindOf(id))), environment)
 })
 
-/** The charges with this number at their payment provider. */
+/** The charges with this number at their payment rail. */
 const findPayments = Effect.fnUntraced(function* (tenant: Tenant, typed: string) {
   const sql = yield* SqlClient.SqlClient
   const found = yield* sql<{ id: string }>`

@@ -287,12 +287,17 @@ export const rulesMain = ({
   rows,
 }: {
   readonly base: string
-  readonly rows: ReadonlyArray<RuleChecked>
+  /** Null: the books are too large to check them for a page. */
+  readonly rows: ReadonlyArray<RuleChecked> | null
 }): Html => {
+  const head = (about: string) => pageHead("Rules of the books", about, [{ href: `${base}/books`, label: "Books" }])
+  if (rows === null)
+    return html`${head("These books are too large to be checked while a page loads.")}${notice(
+      "note",
+      html`<p>The service checks the rules of all books with its own command. Ask us for the result.</p>`,
+    )}`
   const broken = rows.filter(({ problem }) => problem !== null)
-  return html`${pageHead("Rules of the books", "Checked just now on every entry.", [
-    { href: `${base}/books`, label: "Books" },
-  ])}${
+  return html`${head("Checked just now on every entry.")}${
     broken.length === 0
       ? notice("good", html`<p>All rules hold.</p>`)
       : notice("error", html`<p>${broken.length} ${broken.length === 1 ? "problem" : "problems"}.</p>`)

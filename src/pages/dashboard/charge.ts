@@ -44,7 +44,7 @@ const attentionNotice = ({ attention }: Shown): Html | false => {
       : `${naira(expected_amount)} was asked for, and ${received} arrived.`
   return notice(
     "warning",
-    html`<p><strong>${difference}</strong></p><p>Look up the payment at your payment provider. Refund it there, or have the rest paid.</p>`,
+    html`<p><strong>${difference}</strong></p><p>Look up the payment at your payment rail. Refund it there, or have the rest paid.</p>`,
   )
 }
 

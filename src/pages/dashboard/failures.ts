@@ -25,9 +25,9 @@ const FAILURES: Readonly<Record<FailureCode, Failure>> = {
   },
   unknown_decline: { why: "The bank declined it and gave no reason that we can name.", todo: WAIT },
   issuer_unavailable: { why: "The customer's bank could not be reached.", todo: WAIT },
-  processor_error: { why: "The payment provider could not make the payment.", todo: WAIT },
+  processor_error: { why: "The payment rail could not make the payment.", todo: WAIT },
   card_throttled: { why: "The card was charged too often within a short time.", todo: WAIT },
-  rail_rate_limited: { why: "The payment provider had too many requests.", todo: WAIT },
+  rail_rate_limited: { why: "The payment rail had too many requests.", todo: WAIT },
   expired_card: { why: "The card has expired.", todo: NEW_CARD },
   lost_card: { why: "The card was reported lost.", todo: NEW_CARD },
   stolen_card: { why: "The card was reported stolen.", todo: NEW_CARD },
@@ -51,16 +51,16 @@ const FAILURES: Readonly<Record<FailureCode, Failure>> = {
     todo: "Ask the customer to try again: send the nudge “Payment failed”.",
   },
   amount_invalid: {
-    why: "The payment provider does not take this amount.",
-    todo: "Charge another amount, at least the minimum of your provider.",
+    why: "The payment rail does not take this amount.",
+    todo: "Charge another amount, at least the minimum of your payment rail.",
   },
   customer_abandoned: {
     why: "The customer did not finish the payment.",
     todo: "Ask the customer to try again: send the nudge “Payment failed”.",
   },
   rail_misconfigured: {
-    why: "Your account at the payment provider refused it.",
-    todo: "Check your account and your credentials at the payment provider.",
+    why: "Your account at the payment rail refused it.",
+    todo: "Check your account and your credentials at the payment rail.",
   },
 }
 

@@ -18,7 +18,7 @@ const NOTHING = html`<div class="card empty stack"><h2>Nothing found</h2><p>Sear
 <li>any object by its ID, such as <code>sub_…</code>, <code>chg_…</code> or <code>cus_…</code></li>
 <li>an instalment plan by its code, such as <code>SB-01M7YYP0A6</code></li>
 <li>a customer by the whole e-mail address or phone number</li>
-<li>a charge by its reference or number at your payment provider</li>
+<li>a charge by its reference or number at your payment rail</li>
 </ul><p>Names are not searched. Is it in the other environment? Switch at the top of the menu.</p></div>
 `
 

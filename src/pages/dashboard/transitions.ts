@@ -26,10 +26,10 @@ const EVENTS: Readonly<Record<string, string>> = {
   "rail.succeeded": "paid",
   "rail.failed": "declined",
   "rail.unsettled": "no result yet",
-  "rail.not_found": "not found at the payment provider",
-  "rail.page": "page of the payment provider opened",
+  "rail.not_found": "not found at the payment rail",
+  "rail.page": "page of the payment rail opened",
   "rail.abandoned": "not finished by the customer",
-  "rail.ask": "payment provider asked",
+  "rail.ask": "payment rail asked",
   "rail.return": "customer came back",
 }
 
@@ -39,7 +39,7 @@ const CAUSES: Readonly<Record<Row["cause"]["kind"], string>> = {
   page: "customer's page",
   timer: "time",
   clock: "test clock",
-  rail: "payment provider",
+  rail: "payment rail",
   system: "system",
 }
 
