@@ -1,18 +1,12 @@
-/**
- * The dashboard's pages in their states, with invented data: for the screenshots and for tests of pages. A page of another area has its states
- * in a file of its own beside this one, and its map is added to `dashboardGallery`.
- */
+/** States of the dashboard's pages that only few accounts show, with invented data: for the screenshots and for tests of pages. */
 import { DAY_MS, HOUR_MS } from "../src/base/time.ts"
-import { accountMain, activityMain, liveAccessMain, type MeView, meMain } from "../src/pages/dashboard/account.ts"
+import { liveAccessMain, type MeView, meMain } from "../src/pages/dashboard/account.ts"
 import { type ActionView, actionMain } from "../src/pages/dashboard/action.ts"
-import { customerMain } from "../src/pages/dashboard/customer.ts"
 import { type Field, NOTHING_TYPED, NOTHING_WRONG } from "../src/pages/dashboard/fields.ts"
 import { type Frame, frame } from "../src/pages/dashboard/frame.ts"
 import { type ListView, listMain } from "../src/pages/dashboard/list.ts"
 import { notice, pageHead, status, when } from "../src/pages/dashboard/parts.ts"
-import { requestMain } from "../src/pages/dashboard/request.ts"
 import { NO_CHANGES } from "../src/pages/dashboard/review.ts"
-import { searchMain } from "../src/pages/dashboard/search.ts"
 import {
   type CodeView,
   codePage,
@@ -153,22 +147,6 @@ const TEAM: TeamView = {
   pages: { first: null, next: null, csv: null },
 }
 
-const ACCOUNT = {
-  ...FORM,
-  typed: new Map([
-    ["business_name", [FRAME.business]],
-    ["vertical", ["generic"]],
-  ]),
-  id: FRAME.account,
-  apiPlan: "starter",
-  liveAccess: "not_requested",
-  createdAt: NOW - 90 * DAY_MS,
-  verticals: ["generic", "ecommerce"],
-  vertical: null,
-  canChooseVertical: true,
-  rail: "paystack",
-} as const
-
 const ME: MeView = {
   email: FRAME.email,
   role: "owner",
@@ -197,20 +175,6 @@ const ME: MeView = {
   passkeys: [{ id: "psk_1", name: "My phone", createdAt: NOW - 30 * DAY_MS, lastUsedAt: NOW - 3 * DAY_MS }],
 }
 
-const ACTIVITY = (["member.invite", "customer.create", "session.code", "subscription.pause"] as const).map(
-  (action, n) => ({
-    id: `act_${n}`,
-    at: NOW - n * HOUR_MS,
-    environment: n % 2 === 0 ? ("live" as const) : ("sandbox" as const),
-    who: n === 1 ? "key …x3fT" : FRAME.email,
-    action,
-    objectId: n === 1 ? "cus_01m7yyp0a6e08v7r97jkyz1pj0" : "mem_01m7yyp0a6e08v7r97jkyz1pj0",
-    objectPath: n === 1 ? "/dashboard/sandbox/customers/cus_01m7yyp0a6e08v7r97jkyz1pj0" : null,
-    address: "102.89.33.7",
-    requestId: "req_01m7yyp0a6e08v7r97jkyz1pj0",
-    requestPath: n === 1 ? "/dashboard/sandbox/requests/req_01m7yyp0a6e08v7r97jkyz1pj0" : null,
-  }),
-)
 const NO_PAGES = { first: null, next: null, csv: null }
 
 const account = (): ReadonlyArray<readonly [string, string]> => [
@@ -254,15 +218,6 @@ const account = (): ReadonlyArray<readonly [string, string]> => [
       }),
     ),
   ],
-  ["account", framed("/dashboard/account", "Account", accountMain(ACCOUNT))],
-  [
-    "live-access",
-    framed(
-      "/dashboard/live-access",
-      "Live access",
-      liveAccessMain({ liveAccess: "not_requested", formToken: FORM_TOKEN }),
-    ),
-  ],
   [
     "live-access-pending",
     framed(
@@ -271,15 +226,6 @@ const account = (): ReadonlyArray<readonly [string, string]> => [
       liveAccessMain({ liveAccess: "pending_review", formToken: FORM_TOKEN }),
     ),
   ],
-  [
-    "activity",
-    framed(
-      "/dashboard/activity",
-      "Activity",
-      activityMain({ rows: ACTIVITY, pages: { ...NO_PAGES, next: "/dashboard/activity?starting_after=act_3" } }),
-    ),
-  ],
-  ["activity-empty", framed("/dashboard/activity", "Activity", activityMain({ rows: [], pages: NO_PAGES }))],
   ["me", framed("/dashboard/me", "You", meMain(ME))],
   ["me-support", framed("/dashboard/me", "You", meMain({ ...ME, role: "support", passkeys: [] }), { role: "support" })],
 ]
@@ -373,35 +319,11 @@ const REVIEW = {
 const action = (over: Partial<ActionView> = {}): string =>
   framed(ACTION.path, ACTION.title, actionMain({ ...ACTION, ...over }))
 
-const TIMES = "2027-03-03T09:00:00.000Z"
-const customer = (canOperate: boolean) =>
-  customerMain({
-    base: "/dashboard/sandbox",
-    customer: {
-      id: "cus_01m7yyp0a6e08v7r97jkyz1pj0",
-      object: "customer",
-      livemode: false,
-      created_at: TIMES,
-      name: "Ada Obi",
-      email: "ada@example.com",
-      phone: null,
-      default_payment_method: null,
-      test_clock: null,
-      metadata: { branch: "Ikeja" },
-    },
-    methods: [],
-    subscriptions: [],
-    charges: [],
-    nudges: [],
-    canOperate,
-  })
-
 const refusal = (title: string, text: string): Html =>
   html`${pageHead(title)}${notice("warning", html`<p>${text}</p>`)}<p class="quiet small">Request req_01m7yyp0a6e08v7r97jkyz1pj0. <a href="/dashboard/sandbox">Home</a></p>`
 
 const objects = (): ReadonlyArray<readonly [string, string]> => [
   ["customers", list()],
-  ["customers-empty", list({ rows: [], pages: NO_PAGES })],
   ["customers-nothing", list({ rows: [], typed: new Map([["email", ["x@example.com"]]]), pages: NO_PAGES })],
   [
     "customers-live",
@@ -415,13 +337,10 @@ const objects = (): ReadonlyArray<readonly [string, string]> => [
       },
     ),
   ],
-  ["action", action()],
   ["action-wrong", action({ wrong: new Map([["amount", "Type an amount in naira, such as 2,500.00."]]) })],
   ["action-refused", action({ refusal: "This customer has no payment method.", isDanger: true })],
   ["action-review", action({ review: REVIEW })],
   ["action-changed", action({ review: REVIEW, hasChanged: true, isDanger: true })],
-  ["customer", framed("/dashboard/sandbox/customers/x", "Ada Obi", customer(true), { notice: "Created." })],
-  ["customer-finance", framed("/dashboard/sandbox/customers/x", "Ada Obi", customer(false), { role: "finance" })],
   [
     "refused-role",
     framed(
@@ -436,41 +355,6 @@ const objects = (): ReadonlyArray<readonly [string, string]> => [
   ],
 ]
 
-const request = (did: Parameters<typeof requestMain>[0]["did"]): string => {
-  const path = "/sandbox/v1/subscriptions"
-  const view = {
-    base: "/dashboard/sandbox",
-    request: {
-      id: "req_01m7yyp0a6e08v7r97jkyz1pj0",
-      object: "request" as const,
-      livemode: false,
-      created_at: TIMES,
-      method: "POST",
-      path,
-      status: did.length > 0 ? 201 : 400,
-      error_code: did.length > 0 ? null : "parameter_missing",
-      key: "key_01m7yyp0a6e08v7r97jkyz1pj0",
-      key_last4: "x3fT",
-      duration_ms: 12,
-      idempotent_replay: false,
-    },
-    objectId: null,
-    objectPath: null,
-    did,
-  }
-  return framed("/dashboard/sandbox/requests/x", `POST ${path}`, requestMain(view))
-}
-const MADE = { action: "subscription.create", id: "sub_01m7yyp0a6e08v7r97jkyz1pj0", href: "/dashboard/sandbox" }
-
-const developers = (): ReadonlyArray<readonly [string, string]> => [
-  ["request", request([MADE])],
-  ["request-failed", request([])],
-  [
-    "search-nothing",
-    framed("/dashboard/sandbox/search", "Search", searchMain({ typed: "none@example.com", matches: [] })),
-  ],
-]
-
 /** All pages of the dashboard, by the state that they show. */
 export const dashboardGallery = (): ReadonlyMap<string, string> =>
-  new Map([...front(), ...account(), ...objects(), ...developers()].map(([name, page]) => [`dashboard-${name}`, page]))
+  new Map([...front(), ...account(), ...objects()].map(([name, page]) => [`dashboard-${name}`, page]))

@@ -1,5 +1,6 @@
 /**
- * Takes pictures of every page at three or four widths, light and dark, into `.data/screenshots` or the given folder, and those of docs/.
+ * Takes pictures of every page at three or four widths, light and dark, into `.data/screenshots` or the given folder: the states of the galleries,
+ * and every page of the dashboard that links lead to in an account with the demo's story. Renews the pictures of docs/ that are the same each time.
  * Checks each page against the rules of docs/pages.md; exit code 1 if a page breaks one.
  *
  *   npm run screenshots -- FOLDER dashboard-team    only the pages whose names begin so
@@ -9,12 +10,19 @@ import { createServer } from "node:http"
 import { createRequire } from "node:module"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import type { BrowserContext, Page } from "playwright-core"
 import { ASSETS } from "../src/pages/dashboard/assets.ts"
 import { DASHBOARD_HEADERS, pageHeaders } from "../src/pages/headers.ts"
+import { crawl, type VisitedPage } from "../test/support/crawl.ts"
+import { fillAccount } from "../test/support/filled.ts"
+import { signedIn } from "../test/support/member.ts"
 import { launchBrowser } from "./browser.ts"
 import { dashboardGallery } from "./dashboardGallery.ts"
 import { gallery, LOOK_PATH } from "./gallery.ts"
+import { ownInstance } from "./ownInstance.ts"
+import { caller } from "./story.ts"
 
 const ROOT = join(import.meta.dirname, "..")
 const [FOLDER = join(ROOT, ".data", "screenshots"), ONLY = ""] = process.argv.slice(2)
@@ -34,6 +42,33 @@ interface Kind {
   readonly files: ReadonlySet<string>
 }
 
+/** `/dashboard/sandbox/plans/{plan}` is `dashboard-sandbox-plans-plan`. A second example of a page has a number. */
+const namesOf = (pages: ReadonlyArray<VisitedPage>): ReadonlyMap<string, string> => {
+  const named = new Map<string, string>()
+  for (const { pattern, text } of pages) {
+    const name = (pattern.match(/\w+/g) ?? []).join("-")
+    let unique = name
+    for (let n = 2; named.has(unique); n++) unique = `${name}-${n}`
+    named.set(unique, text)
+  }
+  return named
+}
+
+/** Examples of each page: objects in different states. */
+const EXAMPLES = 2
+
+/** The pages of the dashboard in an account with the demo's story. */
+const storyPages = Effect.gen(function* () {
+  const { pool, origin, account, key } = yield* ownInstance("screenshots")
+  const run = <A, E>(program: (sql: SqlClient.SqlClient) => Effect.Effect<A, E, SqlClient.SqlClient>): Promise<A> =>
+    Effect.runPromise(Effect.provide(Effect.flatMap(SqlClient.SqlClient, program), pool))
+  return yield* Effect.promise(async () => {
+    const owner = await signedIn({ run }, origin, account)
+    await fillAccount({ run }, { origin, account, call: caller(origin, key) }, owner)
+    return namesOf(await crawl(owner, EXAMPLES))
+  })
+})
+
 const KINDS: ReadonlyArray<Kind> = [
   {
     pages: gallery(),
@@ -43,7 +78,7 @@ const KINDS: ReadonlyArray<Kind> = [
     files: new Set([LOOK_PATH]),
   },
   {
-    pages: dashboardGallery(),
+    pages: new Map([...dashboardGallery(), ...(await Effect.runPromise(Effect.scoped(storyPages)))]),
     headers: DASHBOARD_HEADERS,
     widths: [320, 768, 1280, 1920],
     maxBytes: 60_000,
@@ -51,6 +86,8 @@ const KINDS: ReadonlyArray<Kind> = [
   },
 ]
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
+
+const FOLLOWED = /^\/dashboard\/.*\/live(\?|$)/
 
 const faults: Array<string> = []
 let pictures = 0
@@ -63,7 +100,8 @@ const server = createServer(({ url = "" }, response) => {
     response.writeHead(200, { "content-type": "application/json" })
     response.end(JSON.stringify({ success: true, data: { status: "pending", redirect_url: null } }))
   } else if (asset !== undefined) response.writeHead(200, { "content-type": asset.contentType }).end(asset.body)
-  else if (url === "/favicon.ico") response.writeHead(204).end()
+  // Pages that follow what happens get nothing: `204` ends the attempt.
+  else if (url === "/favicon.ico" || FOLLOWED.test(url)) response.writeHead(204).end()
   else if (kind === undefined) response.writeHead(404).end()
   else
     response
@@ -79,7 +117,8 @@ const watch = (page: Page, name: string, origin: string, { files }: Kind): void 
   page.on("pageerror", (error) => faults.push(`${name}: ${error.message}`))
   page.on("request", (request) => {
     const url = request.url()
-    const isFile = url.startsWith(origin) && files.has(url.slice(origin.length))
+    const path = url.slice(origin.length)
+    const isFile = url.startsWith(origin) && (files.has(path) || FOLLOWED.test(path))
     if (!request.isNavigationRequest() && !isFile && url !== "data:,") faults.push(`${name} asks for ${url}.`)
   })
 }

@@ -89,7 +89,7 @@ interface Saving {
 type Savings = Readonly<Record<string, Saving>>
 
 /** Pays the due instalment. */
-const payInstalment = async ({ paymentUrl }: Pick<Saving, "paymentUrl">): Promise<void> => {
+export const payInstalment = async ({ paymentUrl }: Pick<Saving, "paymentUrl">): Promise<void> => {
   const response = await fetch(`${paymentUrl}/complete`, {
     method: "POST",
     headers: { accept: "application/json", "content-type": "application/json" },

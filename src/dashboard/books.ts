@@ -6,7 +6,15 @@ import { type Problem, problem } from "../base/problem.ts"
 import { formatDayOf } from "../base/time.ts"
 import { currentTime } from "../base/wallClock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { checkRules, readBookDays, readBookLines, readChart, readEntry, readMonths } from "../ledger/accountBooks.ts"
+import {
+  checkRules,
+  isQuicklyChecked,
+  readBookDays,
+  readBookLines,
+  readChart,
+  readEntry,
+  readMonths,
+} from "../ledger/accountBooks.ts"
 import { closedThrough, readClosed } from "../ledger/accountClosing.ts"
 import { LEDGER_ACCOUNTS, type LedgerAccount } from "../ledger/chart.ts"
 import { readBalances } from "../ledger/dayTotals.ts"
@@ -100,7 +108,7 @@ const booksFile = memberPage(`${BOOKS}.csv`, FINANCE, {
     ),
 })
 
-/** Checks the rules. Null: the books are too large to check them for a page. */
+/** Checks the rules, for a member who waits. Null: the books are too large for that. */
 export const checkedRules = ({ tenant }: Viewer) =>
   Effect.flatMap(TenantDatabase, ({ reading }) =>
     Effect.catchIf(
@@ -112,7 +120,8 @@ export const checkedRules = ({ tenant }: Viewer) =>
 
 const rules = memberPage(`${BOOKS}/rules`, FINANCE, {
   GET: Effect.fnUntraced(function* (viewer) {
-    const rows = yield* checkedRules(viewer)
+    const isQuick = yield* readingOf(viewer, isQuicklyChecked(viewer.tenant))
+    const rows = isQuick ? yield* checkedRules(viewer) : null
     return show(viewer, "Rules of the books", rulesMain({ base: viewer.base, rows }))
   }),
 })
@@ -198,7 +207,8 @@ const day = memberPage(`${BOOKS}/:code/:day`, FINANCE, {
       const about = line.charge_id ?? line.subscription_id
       return { ...line, about, aboutPath: pathOfObject(about, environment) }
     })
-    const title = `${words(code)} on ${on}`
+    const name = words(code)
+    const title = `${name[0]!.toUpperCase()}${name.slice(1)} on ${on}`
     return show(viewer, title, dayMain({ base, title, code, rows, pages }))
   }),
 })

@@ -31,7 +31,8 @@ const ITEM_TEXTS: Readonly<Record<OpenItem["kind"], string>> = {
   suspense: "In suspense: a payout that the books do not explain",
   exception: "The payment rail contradicts the books",
   pending_charge: "A charge without an answer",
-  revenue: "Revenue is booked until this day only. The service books the rest: try again in a few minutes",
+  revenue:
+    "Revenue is not booked to the end of the month: it is booked until this day. The service books the rest: try again in a few minutes",
 }
 
 /**
@@ -55,7 +56,7 @@ const readObstacles = Effect.fnUntraced(function* (viewer: Viewer, month: string
         day,
         path: kind === "suspense" ? `${base}/settlements/suspense/${about}` : pathOfObject(about, environment),
       })),
-      ...broken.map(({ problem }) => ({ text: problem!, about: null, kobo: null, day: "–", path: null })),
+      ...broken.map(({ problem }) => ({ text: problem!, about: null, kobo: null, day: null, path: null })),
     ],
   } satisfies Obstacles
 })

@@ -154,8 +154,8 @@ const extend = planAction(
   ],
 )
 
-const ship = planAction("ship", instalmentApi.ship, "Mark as shipped:", "The goods have left. The buyer paid all.")
+const ship = planAction("ship", instalmentApi.ship, "Mark as shipped", "The goods have left. The buyer paid all.")
 
-const deliver = planAction("deliver", instalmentApi.deliver, "Mark as delivered:", "The buyer has the goods.")
+const deliver = planAction("deliver", instalmentApi.deliver, "Mark as delivered", "The buyer has the goods.")
 
 export const instalmentRoutes = [list, file, extend, ship, deliver, one]

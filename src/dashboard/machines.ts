@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
+import { isSectionShown } from "../pages/dashboard/frame.ts"
 import {
   type Counts,
   type MachineView,
@@ -129,9 +130,12 @@ const spanIn = ({ search }: Viewer): Span => {
   return Object.hasOwn(SPANS, span) ? (span as Span) : "day"
 }
 
-const hrefOf = ({ base }: Viewer, { list }: Machine, state: string): string | null => {
+const hrefOf = ({ base, environment, session }: Viewer, { list }: Machine, state: string): string | null => {
   const status = list?.statusOf?.(state) ?? null
-  return status === null ? null : `${base}${list!.path}?status=${status}`
+  const { role, vertical } = session
+  return status === null || !isSectionShown({ role, vertical, environment }, list!.path)
+    ? null
+    : `${base}${list!.path}?status=${status}`
 }
 
 /** All states that an object can be in, with their counts. */

@@ -73,8 +73,8 @@ export interface OpenItem {
   /** The reference or charge that it is about; null: none. */
   readonly about: string | null
   readonly kobo: number | null
-  /** The day of it, `YYYY-MM-DD`. */
-  readonly day: string
+  /** The day of it, `YYYY-MM-DD`; null: none. */
+  readonly day: string | null
 }
 
 const MAX_ITEMS = 100
@@ -97,7 +97,7 @@ export const readOpenItems = Effect.fnUntraced(function* (tenant: Tenant, month:
     (SELECT 'exception', charge_id, amount_kobo, (requested_at AT TIME ZONE 'UTC')::date::text FROM refund
       WHERE status = 'failed' AND ${mine} AND requested_at < ${end} ORDER BY id LIMIT ${MAX_ITEMS})
     UNION ALL
-    (SELECT 'revenue', NULL, NULL, b.posted_on::text FROM revenue_book b
+    (SELECT 'revenue', NULL, NULL, CASE WHEN b.posted_on > '1970-01-01' THEN b.posted_on::text END FROM revenue_book b
       WHERE ${ofTenant(sql, tenant, "b")} AND b.id = 'wall' AND b.posted_on < least(${lastDay(month)}::date, ${formatDayOf(currentTime() - DAY_MS)}::date)
         AND EXISTS (SELECT 1 FROM revenue_schedule s WHERE coalesce(s.test_clock_id, 'wall') = 'wall' AND ${ofTenant(sql, tenant, "s")} AND s.until_on > b.posted_on + 1 AND s.from_on <= ${lastDay(month)}::date))`
   const items: ReadonlyArray<OpenItem> = [

@@ -1,6 +1,7 @@
 /** The transitions that made an entry of the books. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { triggerOf } from "../../machines/decide.ts"
 import { dayOf, formatInstant } from "../base/time.ts"
 import type { EntryEvent } from "./postings.ts"
 
@@ -39,7 +40,7 @@ const renderStep = ({ actor_id, version, at, event, from_state, to_state, effect
   actor: actor_id,
   version,
   at: formatInstant(at),
-  event,
+  event: triggerOf(event),
   from: from_state,
   to: to_state,
   effects,

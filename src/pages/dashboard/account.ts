@@ -121,7 +121,11 @@ export const activityMain = ({ rows, pages }: ActivityView): Html =>
           "Activity",
           [
             { name: "When", cell: ({ at }: ActivityView["rows"][number]) => when(at) },
-            { name: "Who", cell: ({ who }) => html`<span class="whole">${who}</span>` },
+            {
+              name: "Who",
+              cell: ({ who, address }) =>
+                html`${who}${address !== null && html`<br><span class="small quiet">from ${address}</span>`}`,
+            },
             { name: "What", cell: ({ action }) => html`<code>${action}</code>` },
             {
               name: "Object",
@@ -129,12 +133,11 @@ export const activityMain = ({ rows, pages }: ActivityView): Html =>
                 objectPath === null ? (objectId ?? "–") : html`<a href="${objectPath}">${objectId}</a>`,
             },
             { name: "Where", cell: ({ environment }) => environment },
-            { name: "From", cell: ({ address }) => address ?? "–" },
             {
               name: "Request",
               cell: ({ requestId, requestPath }) =>
                 requestPath === null
-                  ? html`<code class="small breaks">${requestId ?? "–"}</code>`
+                  ? html`<code class="id">${requestId ?? "–"}</code>`
                   : html`<a href="${requestPath}"><span class="unseen">${requestId} </span>request</a>`,
             },
           ],

@@ -2,6 +2,7 @@
 import type { BookDay, BookLine, RuleChecked } from "../../ledger/accountBooks.ts"
 import type { ClosedState } from "../../ledger/accountClosing.ts"
 import { type Html, html } from "../html.ts"
+import { happened } from "./happened.ts"
 import {
   empty,
   facts,
@@ -271,7 +272,7 @@ ${table(
     : table(
         "Why it was booked",
         [
-          { name: "What happened", cell: ({ event }: EntryView["transitions"][number]) => event },
+          { name: "What happened", cell: ({ event }: EntryView["transitions"][number]) => happened(event) },
           { name: "To", cell: ({ actor }) => html`<code>${actor}</code>` },
           { name: "From state", cell: ({ from }) => from },
           { name: "To state", cell: ({ to }) => to },
@@ -294,7 +295,7 @@ export const rulesMain = ({
   if (rows === null)
     return html`${head("These books are too large to be checked while a page loads.")}${notice(
       "note",
-      html`<p>The service checks the rules of all books with its own command. Ask us for the result.</p>`,
+      html`<p>Closing a month checks the rules. At any time <code>SELECT * FROM finance.breaches</code> lists what breaks one, and the command <code>ledger check</code> checks all books of the service.</p>`,
     )}`
   const broken = rows.filter(({ problem }) => problem !== null)
   return html`${head("Checked just now on every entry.")}${

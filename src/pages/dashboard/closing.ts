@@ -5,7 +5,7 @@ import { naira, notice, pageHead, table } from "./parts.ts"
 
 interface OpenShown {
   readonly text: string
-  readonly day: string
+  readonly day: string | null
   readonly kobo: number | null
   readonly path: string | null
   readonly about: string | null
@@ -67,7 +67,7 @@ export const closeMain = (view: CloseView): Html => {
               cell: ({ about, path }) =>
                 path === null ? (about ?? "–") : html`<a href="${path}"><code>${about}</code></a>`,
             },
-            { name: "Day", cell: ({ day }) => day },
+            { name: "Day", cell: ({ day }) => html`<span class="whole">${day ?? "–"}</span>` },
             { name: "Amount", cell: ({ kobo }) => (kobo === null ? "–" : naira(kobo)), isNumber: true },
           ],
           items,

@@ -95,22 +95,30 @@ const isCurrent = (path: string, item: string, isHome: boolean): boolean =>
 const link = ({ path }: Frame, href: string, name: string, isHome = false): Html =>
   html`<li><a href="${href}" aria-current="${isCurrent(SECTIONS[path] ?? path, href, isHome) ? "page" : null}">${name}</a></li>`
 
-const isShown = ({ role, environment, vertical }: Frame, { right, only }: Item): boolean =>
+const isShown = (
+  { role, environment, vertical }: Pick<Frame, "role" | "environment" | "vertical">,
+  { right, only }: Item,
+): boolean =>
   may(role, right, environment === "live") &&
   (only !== "sandbox" || environment === "sandbox") &&
   (only !== "ecommerce" || vertical === "ecommerce")
+
+/** Whether the navigation of a frame has the section with this path below the environment. */
+export const isSectionShown = (frame: Pick<Frame, "role" | "environment" | "vertical">, path: string): boolean =>
+  GROUPS.some(({ items }) => items.some((item) => item.path === path && isShown(frame, item)))
 
 const group = (name: string | null, links: ReadonlyArray<Html>): Html | false =>
   links.length > 0 &&
   html`${name !== null && html`<h2>${name}</h2>`}<ul>${links}</ul>
 `
 
-/** The address of the same page in the other environment; its list for the page of one object. */
+/** The address of the same page in the other environment: its list for the page of one object, Home if there is none. */
 const inOther = ({ path, environment, isOfAccount }: Frame): string => {
   const other = environment === "live" ? "sandbox" : "live"
-  const section = isOfAccount ? "" : (path.split("/")[3] ?? "")
-  const exists = section !== "clocks" || other === "sandbox"
-  return `/dashboard/${other}${section === "" || !exists ? "" : `/${section}`}`
+  const section = `/${path.split("/")[3] ?? ""}`
+  const hasIt =
+    !isOfAccount && GROUPS.some(({ items }) => items.some((item) => item.path === section && item.only !== environment))
+  return `/dashboard/${other}${hasIt ? section : ""}`
 }
 
 const environments = (frame: Frame): Html => {

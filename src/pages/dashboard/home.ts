@@ -186,11 +186,11 @@ const figure = (title: string, amount: string, about: Html | string, drawn: Html
 const moneyChart = (kind: "bars" | "line", label: string, days: ReadonlyArray<OfDay>): Html =>
   chart({ label, kind, points: points(days), text: naira, columns: ["Day", "Amount"] })
 
-const movementsText = ({ movements }: HomeFigures): string => {
+const movementsText = ({ movements }: HomeFigures): Html | string => {
   const moved = movements.filter(({ count }) => count > 0)
   return moved.length === 0
     ? "No change in 30 days."
-    : `In 30 days: ${moved.map(({ kind, kobo }) => `${words(kind)} ${naira(kobo)}`).join(", ")}.`
+    : html`In 30 days: ${moved.map(({ kind, kobo }, at) => html`${at > 0 && ", "}<span class="whole">${words(kind)} ${naira(kobo)}</span>`)}.`
 }
 
 /** The allowance of the account's plan that this month has used. */
@@ -204,7 +204,7 @@ const allowance = ({ usage: { write_requests, nudges, plan } }: HomeView): Html 
     write_requests.included !== null &&
       chart({
         label: "Allowance used this month",
-        kind: "bars",
+        kind: "meter",
         points: [
           { name: "Used", value: write_requests.used },
           { name: "Included", value: write_requests.included },
@@ -256,7 +256,7 @@ const figures = (view: HomeView): Html => {
     rest.length === 0 ? "None is overdue." : `And ${rest.join(", ")}.`,
     chart({
       label: "Subscriptions by status",
-      kind: "bars",
+      kind: "categories",
       points: Object.entries(counts).map(([name, value]) => ({ name: words(name), value })),
       text: counted,
       columns: ["Status", "Subscriptions"],

@@ -1,6 +1,7 @@
 /** Renders a timeline as lanes: what happened and why, charges, the books, messages, webhooks. */
 import type { Transition } from "../../runtime/timelineApi.ts"
 import { type Html, html, type Value } from "../html.ts"
+import { happened } from "./happened.ts"
 import { naira, status, table, when, words } from "./parts.ts"
 
 type Item = typeof Transition.Type
@@ -30,42 +31,11 @@ export interface LanesView {
   readonly canDevelop: boolean
 }
 
-/** What happened, in words, by the event of the machine. */
-const HAPPENED: Readonly<Record<string, string>> = {
-  create: "It was created",
-  check_out: "The buyer completed the checkout",
-  checkout_expired: "The checkout expired",
-  "charge.succeeded": "A charge succeeded",
-  "charge.failed": "A charge failed",
-  "charge.unsettled": "A charge has no answer yet",
-  "charge.found": "A charge was found at the rail",
-  cancel: "It was asked to end",
-  update: "It was changed",
-  pause: "It was paused",
-  resume: "It was resumed",
-  retry: "The bill was tried again",
-  method: "Another payment method was set",
-  units: "Units were reported",
-  deliver: "Deliveries were reported",
-  reminder: "A reminder was due",
-  "after start": "Its start came",
-  "after trialEnd": "The trial ended",
-  "after trialWillEnd": "The trial was about to end",
-  "after periodEnd": "The period ended",
-  "after billPeriodEnd": "The unpaid period ended",
-  "after pausedPeriodEnd": "The period ended during the pause",
-  "after resume": "The pause ended",
-  "after nextRetry": "A retry was due",
-  "after unpaidTooLong": "It was unpaid for too long",
-}
-
 /** The charges that a transition is about: those that it brought about, and the one whose answer it is. */
 export const chargesOf = ({ charges, event: { chargeId } }: Item): ReadonlyArray<string> => [
   ...charges,
   ...(typeof chargeId === "string" && !charges.includes(chargeId) ? [chargeId] : []),
 ]
-
-export const happened = ({ event }: Item): string => HAPPENED[String(event.type)] ?? `Event ${String(event.type)}`
 
 /** Why it happened: which member, key, buyer, timer. */
 export const causeText = ({ cause }: Item, { keys, members }: Brought): string => {
@@ -146,7 +116,7 @@ export const lanes = (view: LanesView, path: string): Html =>
       {
         name: "What happened",
         cell: (item: Item) =>
-          html`<a href="${`${path}?version=${item.version}#machine`}">${happened(item)}</a><br><span class="small quiet">${when(item.at)}, ${causeText(item, view.brought)}</span>${request(view, item)}`,
+          html`<a href="${`${path}?version=${item.version}#machine`}">${happened(String(item.event.type))}</a><br><span class="small quiet">${when(item.at)}, ${causeText(item, view.brought)}</span>${request(view, item)}`,
       },
       {
         name: "Status",

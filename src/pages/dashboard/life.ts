@@ -3,7 +3,8 @@ import type { SubscriptionContext } from "../../../machines/periods.ts"
 import type { Transition } from "../../runtime/timelineApi.ts"
 import { type Html, html, type Value } from "../html.ts"
 import { pictureOf, type Step } from "../pictures/draw.ts"
-import { type Brought, causeText, happened } from "./lanes.ts"
+import { happened } from "./happened.ts"
+import { type Brought, causeText } from "./lanes.ts"
 import { facts, naira, section, when, words } from "./parts.ts"
 import { pictureRegion } from "./picture.ts"
 
@@ -78,7 +79,7 @@ export const lifeMain = (view: LifeView): Html => {
       ...(item === null
         ? []
         : [
-            ["What happened", html`${happened(item)}, ${causeText(item, brought)}`] as const,
+            ["What happened", html`${happened(String(item.event.type))}, ${causeText(item, brought)}`] as const,
             ["When", when(item.at)] as const,
           ]),
     ])}${pictureRegion(picture, { title: `The machine of ${title} at version ${version}, in ${state}`, path, current: state })}

@@ -23,7 +23,7 @@ interface Exception {
   readonly about: string | null
   readonly path: string | null
   readonly kobo: number | null
-  readonly day: string
+  readonly day: string | null
 }
 
 export interface SettlementsView {
@@ -102,7 +102,7 @@ const exceptionList = ({ exceptions }: SettlementsView): Html | false =>
           cell: ({ about, path }: Exception) =>
             path === null ? (about ?? "–") : html`<a href="${path}"><code>${about}</code></a>`,
         },
-        { name: "Day", cell: ({ day }) => day },
+        { name: "Day", cell: ({ day }) => html`<span class="whole">${day ?? "–"}</span>` },
         { name: "Amount", cell: ({ kobo }) => (kobo === null ? "–" : naira(kobo)), isNumber: true },
       ],
       exceptions,

@@ -1,8 +1,8 @@
 /** Renders a timeline (decision S3) as a table: what happened, why, and what it brought about. */
 import type { Transition } from "../../runtime/timelineApi.ts"
 import { type Html, html } from "../html.ts"
+import { happened } from "./happened.ts"
 import { status, table, when, words } from "./parts.ts"
-import { timerText } from "./review.ts"
 
 type Row = typeof Transition.Type
 
@@ -21,18 +21,6 @@ export interface Upcoming {
   readonly means: string
 }
 
-const EVENTS: Readonly<Record<string, string>> = {
-  create: "created",
-  "rail.succeeded": "paid",
-  "rail.failed": "declined",
-  "rail.unsettled": "no result yet",
-  "rail.not_found": "not found at the payment rail",
-  "rail.page": "page of the payment rail opened",
-  "rail.abandoned": "not finished by the customer",
-  "rail.ask": "payment rail asked",
-  "rail.return": "customer came back",
-}
-
 const CAUSES: Readonly<Record<Row["cause"]["kind"], string>> = {
   api: "API",
   dashboard: "dashboard",
@@ -42,10 +30,6 @@ const CAUSES: Readonly<Record<Row["cause"]["kind"], string>> = {
   rail: "payment rail",
   system: "system",
 }
-
-/** The event of a machine in words: `after periodEnd` is "timer: period end". */
-const eventText = (type: string): string =>
-  type.startsWith("after ") ? `timer: ${timerText(type.slice(6))}` : (EVENTS[type] ?? words(type.replaceAll(".", " ")))
 
 const stateOf = ({ status_before: before, status_after: after, to }: Row): Html =>
   after === null
@@ -71,7 +55,7 @@ export const transitionsTable = (views: ReadonlyArray<TransitionView>): Html =>
     "Timeline",
     [
       { name: "When", cell: ({ transition: { at } }: TransitionView) => when(at) },
-      { name: "What", cell: ({ transition }) => eventText(String(transition.event.type)) },
+      { name: "What", cell: ({ transition }) => happened(String(transition.event.type)) },
       { name: "Status", cell: ({ transition }) => stateOf(transition) },
       { name: "By", cell: causeOf },
       { name: "Made", cell: madeOf },
