@@ -1,9 +1,10 @@
 /**
  * Takes pictures of every page at three or four widths, light and dark, into `.data/screenshots` or the given folder: the states of the galleries,
- * and every page of the dashboard that links lead to in an account with the demo's story. Renews the pictures of docs/ that are the same each time.
+ * and every page of the dashboard that links lead to in an account with the demo's story.
  * Checks each page against the rules of docs/pages.md; exit code 1 if a page breaks one.
  *
  *   npm run screenshots -- FOLDER dashboard-team    only the pages whose names begin so
+ *   npm run screenshots -- docs                     renews the pictures of docs/
  */
 import { mkdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -27,11 +28,15 @@ import { caller } from "./story.ts"
 const ROOT = join(import.meta.dirname, "..")
 const [FOLDER = join(ROOT, ".data", "screenshots"), ONLY = ""] = process.argv.slice(2)
 const THEMES = ["light", "dark"] as const
-/** Pages whose pictures are the same each time: the checkout's has no countdown. */
+/** The pictures of docs/, and the part of the page that each shows. */
 const IN_DOCS = [
-  { page: "checkout-test-clock", path: join(ROOT, "docs", "checkout.png"), width: 768, height: 940 },
-  { page: "dashboard-customers", path: join(ROOT, "docs", "dashboard.png"), width: 1280, height: 760 },
+  { page: "checkout-test-clock", file: "checkout.png", width: 768, height: 940 },
+  { page: "dashboard-sandbox", file: "dashboard.png", width: 1280, height: 1000 },
+  { page: "dashboard-sandbox-subscriptions-sub", file: "dashboard-subscription.png", width: 1280, height: 1500 },
+  { page: "dashboard-sandbox-books", file: "dashboard-books.png", width: 1280, height: 800 },
+  { page: "dashboard-sandbox-clocks-clock", file: "dashboard-clock.png", width: 1280, height: 1000 },
 ]
+const isForDocs = FOLDER === "docs"
 
 interface Kind {
   readonly pages: ReadonlyMap<string, string>
@@ -147,12 +152,17 @@ const picture = async (context: BrowserContext, origin: string, name: string, th
     pictures++
   }
   await accessible(page, `${name}, ${theme}`)
-  for (const { page: inDocs, path, ...size } of IN_DOCS)
-    if (theme === "light" && name === inDocs) {
-      await page.setViewportSize(size)
-      await page.screenshot({ path })
-    }
   await page.close()
+}
+
+const pictureForDocs = async (context: BrowserContext, origin: string, of: (typeof IN_DOCS)[number]) => {
+  const { page: name, file, ...size } = of
+  const page = await context.newPage()
+  await page.setViewportSize(size)
+  await page.goto(`${origin}/${name}`)
+  await page.screenshot({ path: join(ROOT, "docs", file) })
+  await page.close()
+  pictures++
 }
 
 const shown = KINDS.flatMap((kind) =>
@@ -164,17 +174,21 @@ for (const { kind, name, text } of shown) {
 }
 const browser = await launchBrowser()
 if (browser === undefined) process.exit(1)
-mkdirSync(FOLDER, { recursive: true })
+if (!isForDocs) mkdirSync(FOLDER, { recursive: true })
 await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
 const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-await Promise.all(
-  THEMES.map(async (colorScheme) => {
-    const context = await browser.newContext({ colorScheme, reducedMotion: "reduce" })
-    for (const { name, kind } of shown) await picture(context, origin, name, colorScheme, kind)
-  }),
-)
+if (isForDocs) {
+  const context = await browser.newContext({ reducedMotion: "reduce" })
+  for (const one of IN_DOCS) await pictureForDocs(context, origin, one)
+} else
+  await Promise.all(
+    THEMES.map(async (colorScheme) => {
+      const context = await browser.newContext({ colorScheme, reducedMotion: "reduce" })
+      for (const { name, kind } of shown) await picture(context, origin, name, colorScheme, kind)
+    }),
+  )
 await browser.close()
 server.close()
 for (const fault of faults) process.stderr.write(`${fault}\n`)
-process.stdout.write(`${pictures} pictures of ${shown.length} pages in ${FOLDER}; ${faults.length} faults.\n`)
+process.stdout.write(`${pictures} pictures in ${FOLDER}; ${faults.length} faults.\n`)
 process.exit(faults.length === 0 ? 0 : 1)
