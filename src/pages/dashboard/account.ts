@@ -137,7 +137,7 @@ export const activityMain = ({ rows, pages }: ActivityView): Html =>
               name: "Request",
               cell: ({ requestId, requestPath }) =>
                 requestPath === null
-                  ? html`<code class="id">${requestId ?? "–"}</code>`
+                  ? html`<code class="small whole">${requestId ?? "–"}</code>`
                   : html`<a href="${requestPath}"><span class="unseen">${requestId} </span>request</a>`,
             },
           ],
