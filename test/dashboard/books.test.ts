@@ -44,6 +44,8 @@ const entriesOf = (account: string) =>
   )
 
 const BOOKS = "/dashboard/live/books"
+/** More entries than a page checks while it loads. */
+const LARGE = 5_001
 
 describe("the books", () => {
   it("are for the finance right: others get 403 and no link", async () => {
@@ -141,5 +143,20 @@ describe("a month", () => {
     )
     const refused = await finance.post(`${BOOKS}/months/2024-01/reopen`, { reason: "please" })
     expect([refused.status, refused.text.includes("was closed by the service")]).toEqual([409, true])
+  })
+
+  it("of large books is checked when it is closed, not while pages load", async () => {
+    const account = await newAccount()
+    const entry = () => bookEntry(account, { livemode: true, day: on(2025, 1, 31) })
+    await database.write((unit) => postEntries(unit, Array.from({ length: LARGE }, entry)))
+    const finance = await member("finance", account)
+    expect((await finance.get(`${BOOKS}/rules`)).text).toContain("too large to be checked while a page loads")
+    const page = `${BOOKS}/months/2025-01/close`
+    expect((await finance.get(page)).text).toContain("The rules of the books are checked when you close the month.")
+    // The entries name a customer who does not exist.
+    const refused = await finance.post(page)
+    expect([refused.status, refused.text.includes("Give the reason")]).toEqual([400, true])
+    const closed = await finance.post(page, { reason: "Known" })
+    expect([closed.status, closed.location]).toEqual([303, `${BOOKS}?notice=month_closed`])
   })
 })
