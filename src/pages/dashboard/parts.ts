@@ -28,6 +28,9 @@ export const when = (instant: number | string | null): Html => {
 
 export const naira = (kobo: number): string => formatKobo(kobo)
 
+/** An amount on the debit or the credit side; empty if it is on the other one. */
+export const side = (kobo: number): string => (kobo > 0 ? naira(kobo) : "")
+
 /** Makes words of a literal: `past_due` is "past due". */
 export const words = (literal: string): string => literal.replaceAll("_", " ")
 
