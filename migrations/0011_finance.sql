@@ -540,7 +540,8 @@ FROM (
   GROUP BY 1, 2
 ) s
 FULL JOIN (
-  SELECT account_id, livemode, -sum(amount_kobo) AS kobo FROM ledger_line WHERE ledger_account = 'deferred_revenue' AND finance.is_shown(account_id) GROUP BY 1, 2
+  SELECT l.account_id, l.livemode, -sum(l.amount_kobo) AS kobo
+  FROM finance.accounts() AS a (id) JOIN ledger_line l ON l.account_id = a.id AND l.ledger_account = 'deferred_revenue' GROUP BY 1, 2
 ) b ON (b.account_id, b.livemode) = (s.account_id, s.livemode)
 WHERE coalesce(s.kobo, 0) <> coalesce(b.kobo, 0)
   AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode)))
@@ -595,8 +596,10 @@ FROM (
     UNION ALL SELECT account_id, livemode, measure, debit_kobo - credit_kobo FROM day_total_new
   ) d WHERE measure <> 'mrr' AND finance.is_shown(account_id) GROUP BY 1, 2, 3
 ) t
-FULL JOIN (SELECT account_id, livemode, ledger_account, sum(amount_kobo) AS kobo FROM ledger_line WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) l
-  ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.measure)
+FULL JOIN (
+  SELECT l.account_id, l.livemode, l.ledger_account, sum(l.amount_kobo) AS kobo
+  FROM finance.accounts() AS a (id) JOIN ledger_line l ON l.account_id = a.id GROUP BY 1, 2, 3
+) l ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.measure)
 WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0)
   AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(t.account_id, l.account_id), coalesce(t.livemode, l.livemode)))
 UNION ALL

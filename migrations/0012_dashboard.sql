@@ -199,6 +199,13 @@ COMMENT ON FUNCTION account_rules IS 'Returns the rules of the books, each with 
 REVOKE ALL ON FUNCTION account_rules FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION account_rules TO billing_request;
 
+CREATE FUNCTION account_entries(most integer) RETURNS integer LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+  SELECT count(*)::integer FROM (SELECT 1 FROM ledger_entry WHERE account_id = current_setting('billing.account_id') LIMIT most) e
+$$;
+COMMENT ON FUNCTION account_entries IS 'Counts the entries of the running tenant''s account in both environments, up to a limit.';
+REVOKE ALL ON FUNCTION account_entries FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION account_entries TO billing_request;
+
 CREATE FUNCTION account_suspense() RETURNS TABLE (month date, since date, rail text, reference text, amount_kobo bigint) LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = public, pg_temp AS $$
 BEGIN

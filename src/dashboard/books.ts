@@ -121,7 +121,7 @@ export const checkedRules = ({ tenant }: Viewer) =>
 
 const rules = memberPage(`${BOOKS}/rules`, FINANCE, {
   GET: Effect.fnUntraced(function* (viewer) {
-    const isQuick = yield* readingOf(viewer, isQuicklyChecked(viewer.tenant))
+    const isQuick = yield* readingOf(viewer, isQuicklyChecked)
     const rows = isQuick ? yield* checkedRules(viewer) : null
     return show(viewer, "Rules of the books", rulesMain({ base: viewer.base, rows }))
   }),

@@ -42,7 +42,7 @@ const ITEM_TEXTS: Readonly<Record<OpenItem["kind"], string>> = {
 const readObstacles = Effect.fnUntraced(function* (viewer: Viewer, month: string, isConfirming: boolean) {
   const { tenant, environment, base } = viewer
   const { reading } = yield* TenantDatabase
-  const [items, isQuick] = yield* reading(tenant, Effect.all([readOpenItems(tenant, month), isQuicklyChecked(tenant)]))
+  const [items, isQuick] = yield* reading(tenant, Effect.all([readOpenItems(tenant, month), isQuicklyChecked]))
   const rules = isQuick || isConfirming ? yield* checkedRules(viewer) : undefined
   // Suspense has a list of its own.
   const broken = (rules ?? []).filter(({ rule, problem }) => problem !== null && rule !== "suspense")
