@@ -4,8 +4,10 @@ CREATE SCHEMA finance;
 GRANT USAGE ON SCHEMA finance TO finance_reader;
 COMMENT ON SCHEMA finance IS 'Views for finance teams, readable by the role finance_reader. The main amounts are in kobo and in naira. SET billing.account = ''acct_…'' shows the rows of one account. Without it, all accounts are shown.';
 
+-- A range, which an index answers: an account's view costs the same beside larger accounts.
 CREATE FUNCTION finance.is_shown(account text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
-  SELECT account = coalesce(nullif(current_setting('billing.account', true), ''), account)
+  SELECT account >= coalesce(nullif(current_setting('billing.account', true), ''), '')
+    AND account <= coalesce(nullif(current_setting('billing.account', true), ''), '~')
 $$;
 COMMENT ON FUNCTION finance.is_shown IS 'Returns whether the setting billing.account allows the rows of an account to be shown.';
 
@@ -540,8 +542,7 @@ FROM (
   GROUP BY 1, 2
 ) s
 FULL JOIN (
-  SELECT l.account_id, l.livemode, -sum(l.amount_kobo) AS kobo
-  FROM finance.accounts() AS a (id) JOIN ledger_line l ON l.account_id = a.id AND l.ledger_account = 'deferred_revenue' GROUP BY 1, 2
+  SELECT account_id, livemode, -sum(amount_kobo) AS kobo FROM ledger_line WHERE ledger_account = 'deferred_revenue' AND finance.is_shown(account_id) GROUP BY 1, 2
 ) b ON (b.account_id, b.livemode) = (s.account_id, s.livemode)
 WHERE coalesce(s.kobo, 0) <> coalesce(b.kobo, 0)
   AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode)))
@@ -596,10 +597,8 @@ FROM (
     UNION ALL SELECT account_id, livemode, measure, debit_kobo - credit_kobo FROM day_total_new
   ) d WHERE measure <> 'mrr' AND finance.is_shown(account_id) GROUP BY 1, 2, 3
 ) t
-FULL JOIN (
-  SELECT l.account_id, l.livemode, l.ledger_account, sum(l.amount_kobo) AS kobo
-  FROM finance.accounts() AS a (id) JOIN ledger_line l ON l.account_id = a.id GROUP BY 1, 2, 3
-) l ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.measure)
+FULL JOIN (SELECT account_id, livemode, ledger_account, sum(amount_kobo) AS kobo FROM ledger_line WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) l
+  ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.measure)
 WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0)
   AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(t.account_id, l.account_id), coalesce(t.livemode, l.livemode)))
 UNION ALL
