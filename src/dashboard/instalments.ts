@@ -3,7 +3,6 @@ import { Effect } from "effect"
 import { INSTALMENT_PLAN_STATUSES } from "../../machines/instalment.ts"
 import { instalmentApi } from "../buying/instalment/api.ts"
 import type { SavingsPlan } from "../buying/instalment/shapes.ts"
-
 import type { Field } from "../pages/dashboard/fields.ts"
 import { instalmentPlanMain, instalmentsMain } from "../pages/dashboard/instalments.ts"
 import { type Action, actionPage, type Subject } from "./actions.ts"

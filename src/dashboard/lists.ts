@@ -76,10 +76,6 @@ const pathWith = (path: string, parameters: Readonly<Record<string, string>>): s
   return search.size === 0 ? path : `${path}?${search}`
 }
 
-interface ListMeta {
-  readonly next_cursor: string | null
-}
-
 /** Makes the pages of a list: the table, and the file. */
 export const listPages = <Row>(list: List<Row>) => {
   const { path, title, right, declaration, expand = [], filters, about, columns, csv } = list
@@ -88,7 +84,7 @@ export const listPages = <Row>(list: List<Row>) => {
     const { data, meta } = yield* call(viewer, declaration, { query, expand })
     // The declaration's response is the list's row.
     const rows = yield* complete(viewer, data as ReadonlyArray<Row>)
-    return { rows, next: (meta as unknown as ListMeta).next_cursor }
+    return { rows, next: meta.next_cursor as string | null }
   })
   const page = memberPage(
     `/dashboard/:environment${path}`,

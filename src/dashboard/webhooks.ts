@@ -190,7 +190,7 @@ const test = actionPage({
   subject: confirming("Send a test event", "it gets an event of the type webhook_endpoint.test, now and once."),
   button: "Send the test event",
   done: (viewer, result) => {
-    const view = { base: viewer.base, id: viewer.params.id!, result: result as unknown as TestedView["result"] }
+    const view = { base: viewer.base, id: viewer.params.id!, result: result as TestedView["result"] }
     return Effect.succeed(show(viewer, "Result of the test", testedMain(view)))
   },
 })

@@ -10,7 +10,7 @@ export interface VisitedPage {
   readonly text: string
 }
 
-/** Documents that are no pages: exports, pictures of invoices, and an event's JSON. */
+/** Documents that are no pages: exports, PDFs of invoices, and an event's JSON. */
 const NO_PAGE = /\.(csv|pdf)$|\/export$|\/json$/
 
 const ACCOUNTS: ReadonlyArray<string> = Object.keys(LEDGER_ACCOUNTS)

@@ -36,6 +36,7 @@ export interface Step {
   readonly trigger: string
 }
 
+/** The file is written by `npm run machines` from this type; TypeScript reads its pairs of numbers as lists. */
 const PICTURES = layouts as unknown as Readonly<Record<string, Picture>>
 
 /** The picture of the machine of this kind of actor; undefined if there is none. */
